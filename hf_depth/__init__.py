@@ -1,0 +1,51 @@
+"""hf-depth: depth as a setting of Hugging Face models. Importing it registers the families with the Auto classes."""
+
+import importlib
+from typing import Any
+
+try:
+    from hf_depth.register import register_families
+except ModuleNotFoundError as error:
+    if error.name not in {"hf_depth.modeling", "hf_depth.recipes", "hf_depth.hub_cards"}:
+        raise
+    raise ModuleNotFoundError(
+        f"{error.name} is missing: hf_depth was imported from a source folder, {__path__[0]}, that is not installed in "
+        "editable mode. Run `pip install -e .` there, or start Python from another folder.",
+        name=error.name,
+    ) from error
+
+__version__ = "0.1.0"
+
+# Public names and the modules they live in; a module is imported when its name is first used.
+_EXPORTS = {
+    "hf_depth.modeling.configuration_depth": ["DepthEncoderConfig"],
+    "hf_depth.modeling.modeling_depth_encoder": [
+        "DepthEncoderForMaskedLM",
+        "DepthEncoderForMultipleChoice",
+        "DepthEncoderForPreTraining",
+        "DepthEncoderForQuestionAnswering",
+        "DepthEncoderForSequenceClassification",
+        "DepthEncoderForTokenClassification",
+        "DepthEncoderModel",
+    ],
+    "hf_depth.convert": ["convert"],
+    "hf_depth.errors": ["DepthError"],
+    "hf_depth.plan": ["DepthPlan"],
+    "hf_depth.resize": ["resize"],
+}
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'hf_depth' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+register_families()

@@ -1,0 +1,275 @@
+# Copyright 2026 the hf-depth authors. Licensed under the Apache License, Version 2.0.
+"""Configurations of the depth families: one stack of layers whose depth, positions, norms and widths are settings."""
+
+from typing import Any, Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+from transformers.activations import ACT2FN
+from transformers.modeling_rope_utils import RopeParameters
+from transformers.utils.type_validators import interval
+
+# What `per_layer_config` may set for one layer alone: what no other layer and no shared table depends on.
+PER_LAYER_FIELDS = frozenset(
+    {"intermediate_size", "hidden_act", "is_gated_act", "attention_bias", "mlp_bias", "num_key_value_heads"}
+)
+
+
+@strict
+class DepthStackConfig(PreTrainedConfig):
+    r"""
+    What every depth family says about its stack of layers.
+
+    Args:
+        vocab_size (`int`, defaults to 30522):
+            Number of token ids.
+        hidden_size (`int`, defaults to 768):
+            Width of the hidden states.
+        num_hidden_layers (`int`, defaults to 12):
+            Depth: the number of layers, at least 1.
+        num_attention_heads (`int`, defaults to 12):
+            Query heads of every layer.
+        num_key_value_heads (`int`, *optional*, defaults to `num_attention_heads`):
+            Key and value heads; fewer than `num_attention_heads` is grouped-query attention (Ainslie et al. 2023).
+        head_dim (`int`, *optional*, defaults to `hidden_size // num_attention_heads`):
+            Width of one head.
+        intermediate_size (`int`, defaults to 3072):
+            Width of the feed-forward layer.
+        hidden_act (`str`, defaults to `"gelu"`):
+            Activation of the feed-forward layer, a key of `transformers.activations.ACT2FN`.
+        is_gated_act (`bool`, defaults to `False`):
+            Whether the feed-forward layer is gated, `down(act(gate(x)) * up(x))` (Shazeer 2020), or plain,
+            `down(act(up(x)))`.
+        norm (`"layernorm"` or `"rmsnorm"`, defaults to `"layernorm"`):
+            Kind of every norm.
+        norm_position (`"pre"` or `"post"`, defaults to `"post"`):
+            Whether a block's norm stands before its sub-layer, with one more norm after the last layer (GPT-2, Llama), or
+            after the residual sum (BERT).
+        norm_eps (`float`, defaults to 1e-12):
+            Added to the variance in every norm.
+        embedding_norm (`bool`, defaults to `True`):
+            Whether the sum of the embeddings is normed before the first layer.
+        position (`str`, defaults to `"learned"`):
+            How a token's place enters the model: `"none"`; `"learned"`, a table added to the embeddings (BERT, GPT-2,
+            GPT-3); `"sinusoidal"`, fixed sines and cosines added to them (Vaswani et al. 2017, section 3.5);
+            `"sinusoidal_mixed"`, `softmax(W PE)` of those, as some surveys print it for GPT-3, which in truth used
+            learned positions; `"rotary"` (Su et al. 2021); `"alibi"` (Press et al. 2022); `"bucketed"`, the relative
+            bias of T5 (Raffel et al. 2020), one table for all layers.
+        max_position_embeddings (`int`, defaults to 512):
+            Longest sequence. A hard limit for learned positions; what rotary frequencies are scaled from.
+        position_offset (`int`, defaults to 0):
+            Rows at the head of the learned table that no position uses (RoBERTa and BART have 2): position `p` is row
+            `p + position_offset`, and the table has `max_position_embeddings + position_offset` rows.
+        positions_from (`"attention_mask"`, `"index"` or `"pad_token"`, defaults to `"attention_mask"`):
+            What positions count when `position_ids` are not given: the tokens that the attention mask keeps, so that
+            padding on the left shifts nothing; every index, padding included (BERT, DistilBERT); or the ids that are
+            not `pad_token_id` (RoBERTa). The last one gives padding the row before position 0.
+        rope_parameters (`dict`, *optional*):
+            Rotary settings in transformers' own form, `{"rope_type": ..., "rope_theta": ...}`; for `position="rotary"`.
+        relative_attention_num_buckets (`int`, *optional*, defaults to 32 for `position="bucketed"`):
+            Rows of the relative bias table.
+        relative_attention_max_distance (`int`, *optional*, defaults to 128 for `position="bucketed"`):
+            Distance from which all tokens share the last bucket.
+        attention_bias (`bool`, defaults to `True`):
+            Whether the query, key, value and output projections have biases.
+        mlp_bias (`bool`, defaults to `True`):
+            Whether the feed-forward projections have biases.
+        hidden_dropout_prob (`float`, defaults to 0.1):
+            Dropout of the embeddings and of every sub-layer's output.
+        attention_probs_dropout_prob (`float`, defaults to 0.1):
+            Dropout of the attention weights.
+        classifier_dropout (`float`, *optional*, defaults to `hidden_dropout_prob`):
+            Dropout before a classifier.
+        initializer_range (`float`, defaults to 0.02):
+            Standard deviation of fresh weights.
+        pad_token_id (`int`, *optional*, defaults to 0):
+            Id of the padding token; its embedding gets no gradient.
+        bos_token_id (`int`, *optional*), eos_token_id (`int`, *optional*):
+            Ids of the tokens that begin and end a text.
+        tie_word_embeddings (`bool`, defaults to `True`):
+            Whether a language-model head shares the token embeddings.
+        depth_plan (`dict`, *optional*):
+            Where the layers came from, in the form of `hf_depth.DepthPlan.to_dict`; written by `hf_depth.resize`.
+
+    Raises:
+        StrictDataclassClassValidationError: for a combination that no model can be built from; the message names the fields.
+    """
+
+    vocab_size: int = interval(min=1)(default=30522)
+    hidden_size: int = interval(min=1)(default=768)
+    num_hidden_layers: int = interval(min=1)(default=12)
+    num_attention_heads: int = interval(min=1)(default=12)
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    intermediate_size: int = interval(min=1)(default=3072)
+    hidden_act: str = "gelu"
+    is_gated_act: bool = False
+    norm: Literal["layernorm", "rmsnorm"] = "layernorm"
+    norm_position: Literal["pre", "post"] = "post"
+    norm_eps: float = 1e-12
+    embedding_norm: bool = True
+    position: Literal["none", "learned", "sinusoidal", "sinusoidal_mixed", "rotary", "alibi", "bucketed"] = "learned"
+    max_position_embeddings: int = interval(min=1)(default=512)
+    position_offset: int = interval(min=0)(default=0)
+    positions_from: Literal["attention_mask", "index", "pad_token"] = "attention_mask"
+    rope_parameters: RopeParameters | dict | None = None
+    relative_attention_num_buckets: int | None = None
+    relative_attention_max_distance: int | None = None
+    attention_bias: bool = True
+    mlp_bias: bool = True
+    hidden_dropout_prob: float | int = interval(min=0.0, max=1.0)(default=0.1)
+    attention_probs_dropout_prob: float | int = interval(min=0.0, max=1.0)(default=0.1)
+    classifier_dropout: float | int | None = None
+    initializer_range: float = interval(min=0.0)(default=0.02)
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    tie_word_embeddings: bool = True
+    depth_plan: dict | None = None
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.num_key_value_heads is None:
+            self.num_key_value_heads = self.num_attention_heads
+        if self.head_dim is None and self.hidden_size % self.num_attention_heads == 0:
+            self.head_dim = self.hidden_size // self.num_attention_heads
+        if self.position == "bucketed":
+            self.relative_attention_num_buckets = self.relative_attention_num_buckets or 32
+            self.relative_attention_max_distance = self.relative_attention_max_distance or 128
+        super().__post_init__(**kwargs)
+
+    def convert_rope_params_to_dict(self, **kwargs: Any) -> dict:
+        """Fill in rotary defaults where positions are rotary, and nowhere else."""
+        return super().convert_rope_params_to_dict(**kwargs) if self.position == "rotary" else kwargs
+
+    def validate_heads(self) -> None:
+        """Heads divide the width, and key-value heads divide the heads."""
+        if self.head_dim is None:
+            raise ValueError(
+                f"hidden_size={self.hidden_size} is not a multiple of num_attention_heads={self.num_attention_heads}: "
+                "change one of them, or give head_dim"
+            )
+        for kv_heads in {self.num_key_value_heads, *self._layer_values("num_key_value_heads")}:
+            if kv_heads < 1 or self.num_attention_heads % kv_heads:
+                raise ValueError(
+                    f"num_attention_heads={self.num_attention_heads} is not a multiple of num_key_value_heads={kv_heads}"
+                )
+
+    def validate_positions(self) -> None:
+        """Every setting of a kind of position comes with that kind."""
+        if self.position == "rotary" and self.head_dim is not None and self.head_dim % 2:
+            raise ValueError(f"position='rotary' turns pairs of dimensions: head_dim={self.head_dim} must be even")
+        if self.position == "rotary" and self.rope_parameters.get("partial_rotary_factor", 1.0) != 1.0:
+            raise ValueError(
+                f"rope_parameters={self.rope_parameters} turn a part of each head: only partial_rotary_factor=1.0 is supported"
+            )
+        if self.position != "rotary" and self.rope_parameters is not None:
+            raise ValueError(f"rope_parameters are given but position={self.position!r}: they need position='rotary'")
+        if self.position.startswith("sinusoidal") and self.hidden_size % 2:
+            raise ValueError(f"position={self.position!r} needs an even hidden_size, got {self.hidden_size}")
+        if self.position != "learned" and self.position_offset:
+            raise ValueError(
+                f"position_offset={self.position_offset} moves the rows of a learned table: it needs position='learned', "
+                f"got position={self.position!r}"
+            )
+        if self.positions_from == "pad_token":
+            if self.pad_token_id is None:
+                raise ValueError("positions_from='pad_token' needs a pad_token_id, got None")
+            if self.position == "learned" and self.position_offset < 1:
+                raise ValueError(
+                    "positions_from='pad_token' gives padding the row before position 0: position_offset must be at least 1, "
+                    f"got {self.position_offset}"
+                )
+        self._validate_buckets()
+
+    def _validate_buckets(self) -> None:
+        buckets, distance = self.relative_attention_num_buckets, self.relative_attention_max_distance
+        if self.position != "bucketed":
+            if buckets is not None or distance is not None:
+                raise ValueError(
+                    f"relative_attention_num_buckets={buckets} and relative_attention_max_distance={distance} need "
+                    f"position='bucketed', got position={self.position!r}"
+                )
+        elif buckets < 4 or buckets % 4 or distance <= buckets // 2:
+            raise ValueError(
+                "position='bucketed' needs relative_attention_num_buckets to be a multiple of 4 and "
+                "relative_attention_max_distance to be more than half of it, got "
+                f"relative_attention_num_buckets={buckets}, relative_attention_max_distance={distance}"
+            )
+
+    def validate_activations(self) -> None:
+        """Activations are names that transformers knows."""
+        for field in self._activation_fields():
+            for name in {getattr(self, field, None)} if field != "hidden_act" else {*self._layer_values(field)}:
+                if name is not None and name not in ACT2FN:
+                    raise ValueError(f"{field}={name!r} is no activation of transformers; known are {sorted(ACT2FN)}")
+
+    def validate_padding(self) -> None:
+        """The padding token is a token."""
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(f"pad_token_id={self.pad_token_id} is outside of vocab_size={self.vocab_size}")
+
+    def validate_per_layer_config(self) -> None:
+        """Layers differ only in what a layer owns."""
+        if not self.is_heterogeneous:
+            return
+        for index, changes in self.to_dict().get("per_layer_config", {}).items():
+            unknown = sorted(set(changes) - PER_LAYER_FIELDS)
+            if unknown:
+                raise ValueError(
+                    f"per_layer_config[{index}] sets {', '.join(unknown)}, which a layer cannot have for itself; "
+                    f"it can have {', '.join(sorted(PER_LAYER_FIELDS))}"
+                )
+
+    @staticmethod
+    def _activation_fields() -> tuple[str, ...]:
+        return ("hidden_act",)
+
+    def layer_config(self, layer_idx: int) -> PreTrainedConfig:
+        """The config that layer `layer_idx` is built from: this one, with what `per_layer_config` changes."""
+        return self.per_layer_config[layer_idx] if self.is_heterogeneous else self
+
+    def _layer_values(self, field: str) -> set:
+        return {getattr(self.layer_config(index), field) for index in range(self.num_hidden_layers)}
+
+
+@strict
+class DepthEncoderConfig(DepthStackConfig):
+    r"""
+    Configuration of the encoder family: bidirectional attention. The defaults are those of BERT base, with padding that
+    changes nothing on either side.
+
+    Args:
+        type_vocab_size (`int`, defaults to 2):
+            Number of segments (`token_type_ids`); 0 for a model without them.
+        pooler_act (`str`, *optional*, defaults to `"tanh"`):
+            Activation of the dense layer that a pooled token goes through (BERT and RoBERTa: tanh, DistilBERT: relu).
+            `None`: no dense layer, `pooler_output` is the pooled token itself.
+        pooling (`"first_token"`, `"position_0"` or `"mean"`, defaults to `"first_token"`):
+            What is pooled: the first token that the attention mask keeps, whatever stands at index 0 (BERT, RoBERTa,
+            DistilBERT; padding, if that is on the left), or the mean of the tokens that the mask keeps.
+        mlm_head_act (`str`, *optional*, defaults to `hidden_act`):
+            Activation in the masked-language-model head.
+
+    See [`DepthStackConfig`] for all other settings.
+
+    Example:
+
+    ```python
+    >>> from hf_depth import DepthEncoderConfig, DepthEncoderModel
+    >>> model = DepthEncoderModel(DepthEncoderConfig(num_hidden_layers=3))
+    ```
+    """
+
+    model_type = "depth-encoder"
+
+    type_vocab_size: int = interval(min=0)(default=2)
+    pooler_act: str | None = "tanh"
+    pooling: Literal["first_token", "position_0", "mean"] = "first_token"
+    mlm_head_act: str | None = None
+
+    @staticmethod
+    def _activation_fields() -> tuple[str, ...]:
+        return ("hidden_act", "pooler_act", "mlm_head_act")
+
+
+__all__ = ["DepthEncoderConfig", "DepthStackConfig"]

@@ -1,0 +1,66 @@
+# Copyright 2026 the hf-depth authors. Licensed under the Apache License, Version 2.0.
+"""What stands on top of a stack: pooling of a text into one vector, and the masked-language-model transform.
+
+Shapes: B batch, T tokens, D hidden size.
+"""
+
+import torch
+from torch import nn
+from transformers.activations import ACT2FN
+
+from .configuration_depth import DepthEncoderConfig
+from .layers import build_norm
+
+
+def pool(hidden_states: torch.Tensor, attention_mask: torch.Tensor | None, pooling: str) -> torch.Tensor:
+    """One vector a text, `[B, T, D]` to `[B, D]`.
+
+    Args:
+        attention_mask: `[B, T]`, 1 for tokens and 0 for padding, or `None` where nothing is padding.
+        pooling: `"first_token"`, `"position_0"` or `"mean"`, as in `DepthEncoderConfig`.
+
+    Raises:
+        ValueError: for a mask of another shape where padding has to be known.
+    """
+    if pooling == "position_0" or (pooling == "first_token" and attention_mask is None):
+        return hidden_states[:, 0]
+    if attention_mask is None:
+        return hidden_states.mean(1)
+    if attention_mask.dim() != 2:
+        raise ValueError(
+            f"pooling={pooling!r} has to know the padding: it takes an attention_mask of shape [batch, seq], "
+            f"got {tuple(attention_mask.shape)}"
+        )
+    kept = (attention_mask != 0).to(hidden_states.dtype)
+    if pooling == "first_token":
+        return hidden_states[torch.arange(len(kept), device=kept.device), kept.argmax(-1)]
+    return (hidden_states * kept.unsqueeze(-1)).sum(1) / kept.sum(-1, keepdim=True).clamp(min=1)
+
+
+class DepthPooler(nn.Module):
+    """Pools a text into one vector and, unless `pooler_act` is `None`, sends it through a dense layer."""
+
+    def __init__(self, config: DepthEncoderConfig):
+        super().__init__()
+        self.pooling = config.pooling
+        has_dense = config.pooler_act is not None
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size) if has_dense else nn.Identity()
+        self.act = ACT2FN[config.pooler_act] if has_dense else nn.Identity()
+
+    def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """`[B, T, D]` to `[B, D]`."""
+        return self.act(self.dense(pool(hidden_states, attention_mask, self.pooling)))
+
+
+class DepthMaskedLMHead(nn.Module):
+    """Dense layer, activation and norm before the vocabulary projection (Devlin et al. 2019)."""
+
+    def __init__(self, config: DepthEncoderConfig):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.act = ACT2FN[config.mlm_head_act or config.hidden_act]
+        self.norm = build_norm(config)
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[B, T, D]` to `[B, T, D]`."""
+        return self.norm(self.act(self.dense(hidden_states)))

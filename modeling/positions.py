@@ -1,0 +1,163 @@
+# Copyright 2026 the hf-depth authors. Licensed under the Apache License, Version 2.0.
+"""How a token's place enters the model: added to the embeddings, turned into queries and keys, or added to the scores.
+
+Shapes: B batch, T tokens, D hidden size, H heads.
+"""
+
+import math
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from .configuration_depth import DepthStackConfig
+
+
+def count_positions(
+    config: DepthStackConfig,
+    input_ids: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,
+    inputs_embeds: torch.Tensor,
+) -> torch.Tensor:
+    """Positions `[1 or B, T]` of tokens that come without `position_ids`, as `config.positions_from` says.
+
+    Tokens that are not counted get -1 (the row before position 0) for `"pad_token"` and 0 for `"attention_mask"`.
+    """
+    counted, uncounted = None, 0
+    if config.positions_from == "attention_mask" and attention_mask is not None and attention_mask.dim() == 2:
+        counted = attention_mask != 0
+    elif config.positions_from == "pad_token" and input_ids is not None:
+        counted, uncounted = input_ids != config.pad_token_id, -1
+    if counted is None:
+        return torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device).unsqueeze(0)
+    return (counted.cumsum(-1) - 1).masked_fill(~counted, uncounted)
+
+
+class LearnedPositions(nn.Embedding):
+    """A table of vectors added to the embeddings; position `p` is row `p + position_offset` (Devlin et al. 2019)."""
+
+    def __init__(self, config: DepthStackConfig):
+        self.offset = config.position_offset
+        super().__init__(
+            config.max_position_embeddings + self.offset,
+            config.hidden_size,
+            padding_idx=self.offset - 1 if config.positions_from == "pad_token" else None,
+        )
+
+    def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """`[B, T]` to `[B, T, D]`; the table has its own dtype, so `dtype` is not needed."""
+        if position_ids.shape[-1] > self.num_embeddings - self.offset:
+            raise ValueError(
+                f"The sequence has {position_ids.shape[-1]} tokens, but the model has learned positions for "
+                f"max_position_embeddings={self.num_embeddings - self.offset}: truncate the text (the tokenizer's "
+                "truncation=True, max_length=...)"
+            )
+        return super().forward(position_ids + self.offset)
+
+
+class SinusoidalPositions(nn.Module):
+    """Sines and cosines in turn, `PE[p, 2i] = sin(p / 10000^(2i/D))` (Vaswani et al. 2017, section 3.5)."""
+
+    def __init__(self, config: DepthStackConfig):
+        super().__init__()
+        self.size = config.hidden_size
+        self.frequencies = nn.Buffer(self.compute_frequencies(), persistent=False)
+
+    def compute_frequencies(self) -> torch.Tensor:
+        """Radians a position turns each pair of dimensions by, `[D / 2]`, float32."""
+        return 10000.0 ** (-torch.arange(0, self.size, 2, dtype=torch.float32) / self.size)
+
+    def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """`[B, T]` to `[B, T, D]`, computed in float32 and returned as `dtype`."""
+        angles = position_ids[..., None].float() * self.frequencies.float()
+        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).to(dtype)
+
+
+class MixedSinusoidalPositions(SinusoidalPositions):
+    """`softmax(W PE)`: sinusoids mixed by a learned matrix, then a softmax over the width.
+
+    Some surveys print this as GPT-3's position encoding. GPT-3 used learned positions (Brown et al. 2020, section 2.1);
+    the variant is here so that it can be tried, not because a known model has it.
+    """
+
+    def __init__(self, config: DepthStackConfig):
+        super().__init__(config)
+        self.mix = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+
+    def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """`[B, T]` to `[B, T, D]`; each vector is positive and sums to 1."""
+        return self.mix(super().forward(position_ids, self.mix.weight.dtype)).float().softmax(-1).to(dtype)
+
+
+class AlibiPositions(nn.Module):
+    """A penalty on the scores that grows with distance, one slope a head (Press et al. 2022).
+
+    Between tokens `d` apart head `h` adds `-slope[h] * |d|`, on both sides.
+    """
+
+    def __init__(self, config: DepthStackConfig):
+        super().__init__()
+        self.num_heads = config.num_attention_heads
+        self.slopes = nn.Buffer(self.compute_slopes(), persistent=False)
+
+    def compute_slopes(self) -> torch.Tensor:
+        """`2^(-8h/H)` for H a power of two, else those of the next lower power and every other one of the next higher."""
+        lower = 2 ** math.floor(math.log2(self.num_heads))
+
+        def geometric(heads: int) -> list[float]:
+            return [2 ** (-8 * (head + 1) / heads) for head in range(heads)]
+
+        slopes = geometric(lower) + geometric(2 * lower)[0::2][: self.num_heads - lower]
+        return torch.tensor(slopes, dtype=torch.float32)
+
+    def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """`[B, T]` to biases `[B, H, T, T]`."""
+        distance = (position_ids[:, None, :] - position_ids[:, :, None]).abs()
+        return (-self.slopes.float()[:, None, None] * distance[:, None]).to(dtype)
+
+
+class BucketedPositions(nn.Module):
+    """T5's relative bias: distances share buckets that widen with distance (Raffel et al. 2020, section 2.1).
+
+    Half of the buckets are for keys after the query, half for keys before it; within a half, the first half of the
+    buckets hold one distance each, the rest grow logarithmically up to `relative_attention_max_distance`.
+    """
+
+    def __init__(self, config: DepthStackConfig):
+        super().__init__()
+        self.num_buckets = config.relative_attention_num_buckets
+        self.max_distance = config.relative_attention_max_distance
+        self.table = nn.Embedding(self.num_buckets, config.num_attention_heads)
+
+    def bucket(self, offset: torch.Tensor) -> torch.Tensor:
+        """Bucket of each `key position - query position`."""
+        side = self.num_buckets // 2
+        exact = side // 2
+        distance = offset.abs()
+        # The clamp only keeps the logarithm finite where the exact bucket is taken anyway.
+        growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.max_distance / exact)
+        wide = (exact + growth * (side - exact)).long().clamp(max=side - 1)
+        return torch.where(offset > 0, side, 0) + torch.where(distance < exact, distance, wide)
+
+    def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """`[B, T]` to biases `[B, H, T, T]`."""
+        offset = position_ids[:, None, :] - position_ids[:, :, None]
+        return self.table(self.bucket(offset)).permute(0, 3, 1, 2).to(dtype)
+
+
+class DepthRotaryEmbedding(LlamaRotaryEmbedding):
+    """Angles that queries and keys are turned by (Su et al. 2021), with transformers' scalings (`rope_parameters`)."""
+
+
+# Kinds that give `[B, T, D]`, to be added to the embeddings, and kinds that give `[B, H, T, T]`, to be added to the scores.
+EMBEDDED = {"learned": LearnedPositions, "sinusoidal": SinusoidalPositions, "sinusoidal_mixed": MixedSinusoidalPositions}
+BIASED = {"alibi": AlibiPositions, "bucketed": BucketedPositions}
+
+
+def init_position_buffers(module: nn.Module) -> None:
+    """Recompute the tables that are not saved; part of every family's `_init_weights`."""
+    if isinstance(module, SinusoidalPositions):
+        init.copy_(module.frequencies, module.compute_frequencies())
+    elif isinstance(module, AlibiPositions):
+        init.copy_(module.slopes, module.compute_slopes())
