@@ -14,6 +14,10 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+# These two share their name with the package they live in, so they are bound here, after it, and not lazily.
+from hf_depth.convert import convert
+from hf_depth.resize import resize
+
 __version__ = "0.1.0"
 
 # Public names and the modules they live in; a module is imported when its name is first used.
@@ -28,14 +32,12 @@ _EXPORTS = {
         "DepthEncoderForTokenClassification",
         "DepthEncoderModel",
     ],
-    "hf_depth.convert": ["convert"],
     "hf_depth.errors": ["DepthError"],
     "hf_depth.plan": ["DepthPlan"],
-    "hf_depth.resize": ["resize"],
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+__all__ = ["convert", "resize", *_MODULE_OF]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

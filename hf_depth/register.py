@@ -33,3 +33,13 @@ def register_families() -> None:
         AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
         for auto_class, model_class in heads.items():
             auto_class.register(config_class, model_class, exist_ok=True)
+
+
+def auto_class_name(model_class: type) -> str:
+    """Name of the Auto class that loads a family's class, e.g. `"AutoModelForMaskedLM"`."""
+    return next(
+        auto_class.__name__
+        for heads in FAMILIES.values()
+        for auto_class, registered in heads.items()
+        if registered is model_class
+    )

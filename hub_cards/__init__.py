@@ -1,0 +1,1 @@
+"""Templates of model cards, one a family."""

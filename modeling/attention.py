@@ -1,4 +1,16 @@
-# Copyright 2026 the hf-depth authors. Licensed under the Apache License, Version 2.0.
+# Copyright 2026 the hf-depth authors.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
 """Self-attention of every family, through transformers' attention interface.
 
 Shapes: B batch, H query heads, K key-value heads, T queries, S keys, E head size, D hidden size.
@@ -9,11 +21,12 @@ from typing import Any
 import torch
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb, repeat_kv
+from transformers.models.llama.modeling_llama import repeat_kv
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs
 
 from .configuration_depth import DepthStackConfig
+from .positions import apply_rotary
 
 
 def eager_attention_forward(
@@ -89,7 +102,7 @@ class DepthAttention(nn.Module):
         key = self.k_proj(hidden_states).view(shape).transpose(1, 2)
         value = self.v_proj(hidden_states).view(shape).transpose(1, 2)
         if rotary is not None:
-            query, key = apply_rotary_pos_emb(query, key, *rotary)
+            query, key = apply_rotary(query, key, *rotary)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         if position_bias is not None:
             kwargs["position_bias"] = position_bias

@@ -1,4 +1,16 @@
-# Copyright 2026 the hf-depth authors. Licensed under the Apache License, Version 2.0.
+# Copyright 2026 the hf-depth authors.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
 """Configurations of the depth families: one stack of layers whose depth, positions, norms and widths are settings."""
 
 from typing import Any, Literal
@@ -49,7 +61,7 @@ class DepthStackConfig(PreTrainedConfig):
             Added to the variance in every norm.
         embedding_norm (`bool`, defaults to `True`):
             Whether the sum of the embeddings is normed before the first layer.
-        position (`str`, defaults to `"learned"`):
+        position (`str`, defaults to `"rotary"`):
             How a token's place enters the model: `"none"`; `"learned"`, a table added to the embeddings (BERT, GPT-2,
             GPT-3); `"sinusoidal"`, fixed sines and cosines added to them (Vaswani et al. 2017, section 3.5);
             `"sinusoidal_mixed"`, `softmax(W PE)` of those, as some surveys print it for GPT-3, which in truth used
@@ -65,7 +77,8 @@ class DepthStackConfig(PreTrainedConfig):
             padding on the left shifts nothing; every index, padding included (BERT, DistilBERT); or the ids that are
             not `pad_token_id` (RoBERTa). The last one gives padding the row before position 0.
         rope_parameters (`dict`, *optional*):
-            Rotary settings in transformers' own form, `{"rope_type": ..., "rope_theta": ...}`; for `position="rotary"`.
+            Rotary settings in transformers' own form, `{"rope_type": ..., "rope_theta": ...}`, for `position="rotary"`.
+            `partial_rotary_factor` turns that share of each head; of an odd head the last dimension is not turned.
         relative_attention_num_buckets (`int`, *optional*, defaults to 32 for `position="bucketed"`):
             Rows of the relative bias table.
         relative_attention_max_distance (`int`, *optional*, defaults to 128 for `position="bucketed"`):
@@ -108,7 +121,7 @@ class DepthStackConfig(PreTrainedConfig):
     norm_position: Literal["pre", "post"] = "post"
     norm_eps: float = 1e-12
     embedding_norm: bool = True
-    position: Literal["none", "learned", "sinusoidal", "sinusoidal_mixed", "rotary", "alibi", "bucketed"] = "learned"
+    position: Literal["none", "learned", "sinusoidal", "sinusoidal_mixed", "rotary", "alibi", "bucketed"] = "rotary"
     max_position_embeddings: int = interval(min=1)(default=512)
     position_offset: int = interval(min=0)(default=0)
     positions_from: Literal["attention_mask", "index", "pad_token"] = "attention_mask"
@@ -148,7 +161,7 @@ class DepthStackConfig(PreTrainedConfig):
                 f"hidden_size={self.hidden_size} is not a multiple of num_attention_heads={self.num_attention_heads}: "
                 "change one of them, or give head_dim"
             )
-        for kv_heads in {self.num_key_value_heads, *self._layer_values("num_key_value_heads")}:
+        for kv_heads in self._layer_values("num_key_value_heads"):
             if kv_heads < 1 or self.num_attention_heads % kv_heads:
                 raise ValueError(
                     f"num_attention_heads={self.num_attention_heads} is not a multiple of num_key_value_heads={kv_heads}"
@@ -156,12 +169,8 @@ class DepthStackConfig(PreTrainedConfig):
 
     def validate_positions(self) -> None:
         """Every setting of a kind of position comes with that kind."""
-        if self.position == "rotary" and self.head_dim is not None and self.head_dim % 2:
-            raise ValueError(f"position='rotary' turns pairs of dimensions: head_dim={self.head_dim} must be even")
-        if self.position == "rotary" and self.rope_parameters.get("partial_rotary_factor", 1.0) != 1.0:
-            raise ValueError(
-                f"rope_parameters={self.rope_parameters} turn a part of each head: only partial_rotary_factor=1.0 is supported"
-            )
+        if self.position == "rotary" and self.head_dim is not None:
+            self._validate_rotary(int(self.head_dim * self.rope_parameters.get("partial_rotary_factor", 1.0)))
         if self.position != "rotary" and self.rope_parameters is not None:
             raise ValueError(f"rope_parameters are given but position={self.position!r}: they need position='rotary'")
         if self.position.startswith("sinusoidal") and self.hidden_size % 2:
@@ -181,6 +190,18 @@ class DepthStackConfig(PreTrainedConfig):
                 )
         self._validate_buckets()
 
+    def _validate_rotary(self, turned: int) -> None:
+        if turned < 2:
+            raise ValueError(
+                f"position='rotary' turns pairs of dimensions, and rope_parameters={self.rope_parameters} leave {turned} of "
+                f"head_dim={self.head_dim}"
+            )
+        if turned % 2 and turned == self.head_dim and self.rope_parameters["rope_type"] != "default":
+            raise ValueError(
+                f"position='rotary' with rope_type={self.rope_parameters['rope_type']!r} needs an even head_dim, "
+                f"got {self.head_dim}"
+            )
+
     def _validate_buckets(self) -> None:
         buckets, distance = self.relative_attention_num_buckets, self.relative_attention_max_distance
         if self.position != "bucketed":
@@ -199,7 +220,7 @@ class DepthStackConfig(PreTrainedConfig):
     def validate_activations(self) -> None:
         """Activations are names that transformers knows."""
         for field in self._activation_fields():
-            for name in {getattr(self, field, None)} if field != "hidden_act" else {*self._layer_values(field)}:
+            for name in self._layer_values(field):
                 if name is not None and name not in ACT2FN:
                     raise ValueError(f"{field}={name!r} is no activation of transformers; known are {sorted(ACT2FN)}")
 
@@ -235,8 +256,8 @@ class DepthStackConfig(PreTrainedConfig):
 @strict
 class DepthEncoderConfig(DepthStackConfig):
     r"""
-    Configuration of the encoder family: bidirectional attention. The defaults are those of BERT base, with padding that
-    changes nothing on either side.
+    Configuration of the encoder family: bidirectional attention. The defaults are BERT base with rotary positions, and
+    padding changes nothing on either side.
 
     Args:
         type_vocab_size (`int`, defaults to 2):

@@ -1,4 +1,16 @@
-# Copyright 2026 the hf-depth authors. Licensed under the Apache License, Version 2.0.
+# Copyright 2026 the hf-depth authors.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
 """The encoder family: a bidirectional stack and its heads.
 
 Shapes: B batch, T tokens, C choices, D hidden size, V vocabulary size, L labels.
@@ -27,7 +39,7 @@ from .attention import DepthAttention
 from .configuration_depth import DepthEncoderConfig
 from .heads import DepthMaskedLMHead, DepthPooler
 from .layers import DepthLayer, build_norm
-from .positions import BIASED, EMBEDDED, DepthRotaryEmbedding, count_positions, init_position_buffers
+from .positions import BIASED, EMBEDDED, DepthRotaryEmbedding, count_positions
 
 
 class DepthEncoderPreTrainedModel(PreTrainedModel):
@@ -43,10 +55,6 @@ class DepthEncoderPreTrainedModel(PreTrainedModel):
     _supports_attention_backend = True
     _can_compile_fullgraph = True
     _can_record_outputs = {"hidden_states": DepthLayer, "attentions": DepthAttention}
-
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        init_position_buffers(module)
 
 
 class DepthEncoderModel(DepthEncoderPreTrainedModel):
@@ -105,10 +113,10 @@ class DepthEncoderModel(DepthEncoderPreTrainedModel):
 
         hidden_states = self._embed(inputs_embeds, token_type_ids, position_ids)
         rotary = None if self.rotary_emb is None else self.rotary_emb(hidden_states, position_ids)
-        bias = None if self.position_bias is None else self.position_bias(position_ids, hidden_states.dtype)
+        bias = None
+        if self.position_bias is not None:
+            bias = self.position_bias(position_ids, hidden_states.dtype).expand(len(hidden_states), -1, -1, -1)
         mask = create_bidirectional_mask(self.config, hidden_states, attention_mask)
-        if bias is not None and self.config._attn_implementation == "flex_attention":
-            bias = bias.expand(len(hidden_states), -1, -1, -1)
         for layer in self.layers:
             hidden_states = layer(hidden_states, mask, rotary, bias, **kwargs)
         hidden_states = self.norm(hidden_states)

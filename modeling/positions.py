@@ -1,15 +1,28 @@
-# Copyright 2026 the hf-depth authors. Licensed under the Apache License, Version 2.0.
+# Copyright 2026 the hf-depth authors.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
 """How a token's place enters the model: added to the embeddings, turned into queries and keys, or added to the scores.
 
 Shapes: B batch, T tokens, D hidden size, H heads.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
-from transformers import initialization as init
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from .configuration_depth import DepthStackConfig
 
@@ -62,15 +75,11 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, config: DepthStackConfig):
         super().__init__()
         self.size = config.hidden_size
-        self.frequencies = nn.Buffer(self.compute_frequencies(), persistent=False)
-
-    def compute_frequencies(self) -> torch.Tensor:
-        """Radians a position turns each pair of dimensions by, `[D / 2]`, float32."""
-        return 10000.0 ** (-torch.arange(0, self.size, 2, dtype=torch.float32) / self.size)
 
     def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """`[B, T]` to `[B, T, D]`, computed in float32 and returned as `dtype`."""
-        angles = position_ids[..., None].float() * self.frequencies.float()
+        pairs = torch.arange(0, self.size, 2, dtype=torch.float32, device=position_ids.device)
+        angles = position_ids[..., None].float() * 10000.0 ** (-pairs / self.size)
         return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).to(dtype)
 
 
@@ -99,22 +108,22 @@ class AlibiPositions(nn.Module):
     def __init__(self, config: DepthStackConfig):
         super().__init__()
         self.num_heads = config.num_attention_heads
-        self.slopes = nn.Buffer(self.compute_slopes(), persistent=False)
 
-    def compute_slopes(self) -> torch.Tensor:
+    @property
+    def slopes(self) -> list[float]:
         """`2^(-8h/H)` for H a power of two, else those of the next lower power and every other one of the next higher."""
         lower = 2 ** math.floor(math.log2(self.num_heads))
 
         def geometric(heads: int) -> list[float]:
             return [2 ** (-8 * (head + 1) / heads) for head in range(heads)]
 
-        slopes = geometric(lower) + geometric(2 * lower)[0::2][: self.num_heads - lower]
-        return torch.tensor(slopes, dtype=torch.float32)
+        return geometric(lower) + geometric(2 * lower)[0::2][: self.num_heads - lower]
 
     def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """`[B, T]` to biases `[B, H, T, T]`."""
+        """`[B, T]` to biases `[B, H, T, T]`, computed in float32 and returned as `dtype`."""
         distance = (position_ids[:, None, :] - position_ids[:, :, None]).abs()
-        return (-self.slopes.float()[:, None, None] * distance[:, None]).to(dtype)
+        slopes = torch.tensor(self.slopes, dtype=torch.float32, device=position_ids.device)
+        return (-slopes[:, None, None] * distance[:, None]).to(dtype)
 
 
 class BucketedPositions(nn.Module):
@@ -149,15 +158,41 @@ class BucketedPositions(nn.Module):
 class DepthRotaryEmbedding(LlamaRotaryEmbedding):
     """Angles that queries and keys are turned by (Su et al. 2021), with transformers' scalings (`rope_parameters`)."""
 
+    @staticmethod
+    def compute_default_rope_parameters(config: DepthStackConfig, **kwargs: Any) -> tuple[torch.Tensor, float]:
+        """Radians a position turns each pair by; a whole head of odd size leaves its last dimension alone."""
+        size = int(config.head_dim * config.rope_parameters.get("partial_rotary_factor", 1.0))
+        if size == config.head_dim:
+            size -= size % 2
+        exponents = torch.arange(0, size, 2, dtype=torch.float32) / size
+        return 1.0 / config.rope_parameters["rope_theta"] ** exponents, 1.0
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "DepthRotaryEmbedding":
+        """Move the tables without changing their dtype: `model.to(torch.bfloat16)` must not round the frequencies."""
+        exact = {name: buffer for name, buffer in self.named_buffers() if buffer is not None}
+        super()._apply(fn, recurse)
+        for name, buffer in exact.items():
+            moved = getattr(self, name)
+            if moved.dtype != buffer.dtype:
+                setattr(self, name, buffer.to(moved.device))
+        return self
+
+
+def apply_rotary(
+    query: torch.Tensor, key: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Turn the first `R` of `E` dimensions of queries and keys `[B, heads, T, E]` by angles `[B, T, R]`."""
+    turned = cos.shape[-1]
+    if turned == query.shape[-1]:
+        return apply_rotary_pos_emb(query, key, cos, sin)
+    parts = apply_rotary_pos_emb(query[..., :turned], key[..., :turned], cos, sin)
+    return torch.cat((parts[0], query[..., turned:]), -1), torch.cat((parts[1], key[..., turned:]), -1)
+
 
 # Kinds that give `[B, T, D]`, to be added to the embeddings, and kinds that give `[B, H, T, T]`, to be added to the scores.
-EMBEDDED = {"learned": LearnedPositions, "sinusoidal": SinusoidalPositions, "sinusoidal_mixed": MixedSinusoidalPositions}
+EMBEDDED = {
+    "learned": LearnedPositions,
+    "sinusoidal": SinusoidalPositions,
+    "sinusoidal_mixed": MixedSinusoidalPositions,
+}
 BIASED = {"alibi": AlibiPositions, "bucketed": BucketedPositions}
-
-
-def init_position_buffers(module: nn.Module) -> None:
-    """Recompute the tables that are not saved; part of every family's `_init_weights`."""
-    if isinstance(module, SinusoidalPositions):
-        init.copy_(module.frequencies, module.compute_frequencies())
-    elif isinstance(module, AlibiPositions):
-        init.copy_(module.slopes, module.compute_slopes())

@@ -31,8 +31,6 @@ class Objective(Protocol):
         """Scalar counts of the items that this micro-batch's loss terms average over, by name."""
         ...
 
-    def __call__(
-        self, model: nn.Module, batch: Mapping[str, Tensor], totals: Mapping[str, Tensor]
-    ) -> ObjectiveOutput:
+    def __call__(self, model: nn.Module, batch: Mapping[str, Tensor], totals: Mapping[str, Tensor]) -> ObjectiveOutput:
         """The micro-batch's share of the loss, given the counts summed over the accumulation window and all processes."""
         ...

@@ -1,0 +1,146 @@
+"""Strict loading and building of models: every weight has a place and every place has a weight, or an error lists them."""
+
+import copy
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+from hf_depth.errors import DepthError
+
+NAMES_SHOWN = 12
+ModelT = TypeVar("ModelT", bound=PreTrainedModel)
+
+
+def list_names(names: Iterable[str]) -> str:
+    """`names` in order of layer number, the first dozen written out."""
+
+    def natural(name: str) -> list[str | int]:
+        return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+    ordered = sorted(names, key=natural)
+    more = f", and {len(ordered) - NAMES_SHOWN} more" if len(ordered) > NAMES_SHOWN else ""
+    return ", ".join(ordered[:NAMES_SHOWN]) + more
+
+
+def build_model(
+    model_class: type[ModelT],
+    config: PreTrainedConfig,
+    state_dict: Mapping[str, Tensor],
+    *,
+    fresh: tuple[str, ...] = (),
+    like: PreTrainedModel,
+    **init_kwargs: Any,
+) -> ModelT:
+    """A `model_class` with copies of the given weights.
+
+    Args:
+        model_class: class of the model.
+        config: its config; it becomes the model's own.
+        state_dict: weights by the names they have in the new model.
+        fresh: beginnings of names that are initialised instead of given.
+        like: model whose dtype, device, mode and attention implementation the new one takes over.
+        init_kwargs: further arguments of `model_class`.
+
+    Raises:
+        DepthError: if a weight is missing, has no place, or has another shape; lists the names.
+    """
+    with torch.device("meta"):
+        places = model_class(copy.deepcopy(config), **init_kwargs).state_dict()
+    missing = {name for name in places.keys() - state_dict.keys() if not name.startswith(fresh)}
+    unexpected = state_dict.keys() - places.keys()
+    misshaped = [
+        f"{name} {tuple(tensor.shape)} instead of {tuple(places[name].shape)}"
+        for name, tensor in state_dict.items()
+        if name in places and tensor.shape != places[name].shape
+    ]
+    problems = {"missing weights": missing, "unexpected weights": unexpected, "weights of another shape": misshaped}
+    if any(problems.values()):
+        found = "; ".join(f"{kind}: {list_names(names)}" for kind, names in problems.items() if names)
+        raise DepthError(f"The weights do not fit a {model_class.__name__} of this config: {found}")
+
+    model = model_class.from_pretrained(
+        None,
+        config=config,
+        state_dict={name: tensor.detach().clone() for name, tensor in state_dict.items()},
+        dtype=like.dtype,
+        attn_implementation=like.config._attn_implementation,
+        **init_kwargs,
+    )
+    model.config.name_or_path = like.config.name_or_path
+    return model.to(like.device).train(like.training)
+
+
+def load_checkpoint(path: str | Path, leftovers: Mapping[str, str] | None = None) -> PreTrainedModel:
+    """The model that a folder or Hub repository holds, of the class that its config names, from safetensors alone.
+
+    Args:
+        path: folder or Hub id.
+        leftovers: by model type, a pattern of weights that may lie in a checkpoint without being used, such as another
+            head's; they are named in a warning.
+
+    Raises:
+        DepthError: if there is no such model, its class is unknown, or weights are missing, unused or broken.
+    """
+    try:
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+        model_class = _class_of(config)
+        model, info = model_class.from_pretrained(
+            path,
+            config=config,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # so that they are listed below, with all others
+            use_safetensors=True,
+            trust_remote_code=False,
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if isinstance(error, DepthError):
+            raise
+        raise DepthError(f"{path} cannot be loaded as a model: {_first_sentence(error)}") from error
+
+    allowed = (leftovers or {}).get(config.model_type)
+    unused = {name for name in info["unexpected_keys"] if not (allowed and re.search(allowed, name))}
+    if info["missing_keys"] or unused or info["mismatched_keys"]:
+        kinds = {
+            "missing": info["missing_keys"],
+            "unexpected": unused,
+            "of another shape": [str(key[0]) for key in info["mismatched_keys"]],
+        }
+        found = "; ".join(f"{kind}: {list_names(names)}" for kind, names in kinds.items() if names)
+        raise DepthError(
+            f"{path} does not hold a whole {model_class.__name__}, as its config says ({found}); load it yourself with the "
+            "class that fits and pass the model instead of the path"
+        )
+    if left := info["unexpected_keys"]:
+        transformers.logging.get_logger(__name__).warning(
+            f"{path}: {model_class.__name__} has no use for these weights, so they are left out: {list_names(left)}"
+        )
+    return model
+
+
+def _class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
+    """The model class that a config names; the bare model where it names none."""
+    if not config.architectures:
+        return MODEL_MAPPING[type(config)]
+    name = config.architectures[0]
+    import hf_depth  # noqa: PLC0415  the package itself, which lists its classes
+
+    for library in (hf_depth, transformers):
+        if name in dir(library):
+            return getattr(library, name)
+    raise DepthError(
+        f"The config names the class {name}, which neither transformers nor hf-depth has; load the model yourself and pass it "
+        "instead of the path"
+    )
+
+
+def _first_sentence(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
