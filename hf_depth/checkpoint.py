@@ -8,13 +8,16 @@ from typing import Any, TypeVar
 
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from torch import Tensor
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
+from transformers.utils import logging
 
 from hf_depth.errors import DepthError
 
+logger = logging.get_logger(__name__)
 NAMES_SHOWN = 12
 ModelT = TypeVar("ModelT", bound=PreTrainedModel)
 
@@ -100,7 +103,7 @@ def load_checkpoint(path: str | Path, leftovers: Mapping[str, str] | None = None
             use_safetensors=True,
             trust_remote_code=False,
         )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         if isinstance(error, DepthError):
             raise
         raise DepthError(f"{path} cannot be loaded as a model: {_first_sentence(error)}") from error
@@ -119,7 +122,7 @@ def load_checkpoint(path: str | Path, leftovers: Mapping[str, str] | None = None
             "class that fits and pass the model instead of the path"
         )
     if left := info["unexpected_keys"]:
-        transformers.logging.get_logger(__name__).warning(
+        logger.warning(
             f"{path}: {model_class.__name__} has no use for these weights, so they are left out: {list_names(left)}"
         )
     return model
@@ -142,5 +145,15 @@ def _class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
 
 
 def _first_sentence(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    cause = error.__cause__ if isinstance(error, StrictDataclassError) and error.__cause__ else error
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def load_tokenizer(path: str | Path) -> PreTrainedTokenizerBase | None:
+    """The tokenizer beside a model, or `None`, with a warning that says why, where none can be loaded."""
+    try:
+        return AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        logger.warning(f"{path} has no tokenizer that can be loaded: {_first_sentence(error)}")
+        return None

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 import hf_depth
 from hf_depth.errors import DepthError
-from hf_depth.hub.escape import escape_markdown, fence
+from hf_depth.hub.escape import escape_markdown, fence, one_line
 from hf_depth.plan import DepthPlan
 from hf_depth.register import auto_class_name
 
@@ -26,6 +26,7 @@ PIPELINE_TAGS = {
     "ForMultipleChoice": "multiple-choice",
 }
 ROWS = ("teacher", "cut", "healed")
+ONE_LINE = ("base_model", "dataset", "license", "title", "evaluated_on", "trained_on")
 METRICS = {"cosine": "Cosine with the teacher", "spearman": "Spearman of pair similarities with the teacher's"}
 
 
@@ -44,7 +45,7 @@ def model_card(model: PreTrainedModel, results: Mapping[str, Any] | None = None)
     Raises:
         DepthError: if there is no template for the model's family, or a result lacks a number.
     """
-    results = results or {}
+    results = {name: one_line(value) if name in ONE_LINE else value for name, value in (results or {}).items()}
     family = model.config.model_type
     template = importlib.resources.files("hf_depth.hub_cards") / f"{family}.md.jinja"
     if not template.is_file():

@@ -4,14 +4,18 @@ import html
 import re
 
 
+def one_line(text: object) -> str:
+    """`text` with every run of white space as one space; front matter that ends early would be read as something else."""
+    return " ".join(str(text).split())
+
+
 def escape_markdown(text: object) -> str:
     """`text` on one line, with HTML and Markdown characters escaped; fit for a table cell.
 
     >>> escape_markdown("<b>a|b</b>")
     '&lt;b&gt;a\\\\|b&lt;/b&gt;'
     """
-    one_line = " ".join(str(text).split())
-    return html.escape(re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", one_line), quote=False)
+    return html.escape(re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", one_line(text)), quote=False)
 
 
 def fence(text: object) -> str:

@@ -106,7 +106,7 @@ def test_a_fresh_layer_is_initialised_and_the_others_copied() -> None:
     assert layers[0].state_dict()["output.dense.weight"].equal(model.bert.encoder.layer[0].output.dense.weight)
     assert layers[2].state_dict()["output.dense.weight"].equal(model.bert.encoder.layer[5].output.dense.weight)
     assert layers[1].output.dense.bias.abs().sum() == 0
-    assert layers[1].output.dense.weight.std() == pytest.approx(0.02, rel=0.1)
+    assert layers[1].output.dense.weight.std().item() == pytest.approx(0.02, rel=0.1)
 
 
 def test_depth_can_grow() -> None:
