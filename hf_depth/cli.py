@@ -55,7 +55,9 @@ def convert(source: Source, out: Out) -> None:
     check_free(out)
     model = convert_model(source)
     _save(model, source, out)
-    console.print(f"{type(model).__name__}, {model.config.num_hidden_layers} layers, in {escape(str(out))}", soft_wrap=True)
+    console.print(
+        f"{type(model).__name__}, {model.config.num_hidden_layers} layers, in {escape(str(out))}", soft_wrap=True
+    )
 
 
 @app.command()

@@ -23,7 +23,9 @@ def check_free(path: str | Path) -> Path:
         raise DepthError(f"The output folder {path} is not empty; choose another folder or empty this one yourself")
     ancestor = next(parent for parent in target.parents if parent.exists())
     if not ancestor.is_dir():
-        raise DepthError(f"The output folder {path} cannot be made, because {ancestor} is a file; choose another folder")
+        raise DepthError(
+            f"The output folder {path} cannot be made, because {ancestor} is a file; choose another folder"
+        )
     if not os.access(ancestor, os.W_OK | os.X_OK):
         raise DepthError(f"The output folder {path} cannot be made, because {ancestor} is not writable")
     return target
@@ -33,8 +35,8 @@ def check_free(path: str | Path) -> Path:
 def new_folder(path: str | Path) -> Iterator[Path]:
     """A fresh folder beside `path` to write into, moved to `path` when the block ends and removed if it fails.
 
-    Where `path` is an empty folder already, it stays the same folder (it may be somebody's working directory or a mount
-    point) and the content is moved into it.
+    Where `path` is an empty folder already, it stays the same folder (it may be somebody's working directory or a
+    mount point) and the content is moved into it.
 
     Raises:
         DepthError: before anything is written, as `check_free`.
@@ -57,7 +59,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
 def move_content(source: Path, target: Path, last: str = "config.json") -> None:
     """Move everything in `source` into the folder `target`, replacing files of the same name.
 
-    A file named `last` comes last: a model folder cannot be loaded without its config, so it is whole once it can be loaded.
+    A file named `last` comes last: a model folder cannot be loaded without its config, so once it can be, it is whole.
     """
     for child in sorted(source.iterdir(), key=lambda child: (child.name == last, child.name)):
         place = target / child.name

@@ -45,7 +45,10 @@ def model_card(model: PreTrainedModel, results: Mapping[str, Any] | None = None)
     Raises:
         DepthError: if there is no template for the model's family, or a result lacks a number.
     """
-    results = {name: one_line(value) if name in ONE_LINE else value for name, value in (results or {}).items()}
+    results = {
+        name: one_line(value) if name in ONE_LINE and value is not None else value
+        for name, value in (results or {}).items()
+    }
     family = model.config.model_type
     template = importlib.resources.files("hf_depth.hub_cards") / f"{family}.md.jinja"
     if not template.is_file():

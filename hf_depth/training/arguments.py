@@ -1,4 +1,4 @@
-"""What a training run is told: names and meanings as in `transformers.TrainingArguments` wherever the same thing exists there."""
+"""What a training run is told; names as in `transformers.TrainingArguments` wherever the same thing exists there."""
 
 import math
 import types
@@ -6,9 +6,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
-from transformers import SchedulerType
 
 from hf_depth.errors import DepthError
+
+# Those of transformers' schedules that follow from the numbers of steps alone.
+Schedule = Literal[
+    "linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup", "inverse_sqrt"
+]
 
 # Neither the weights nor their order of updates depend on these, so that a resumed run may have others.
 FREE_ON_RESUME = frozenset(
@@ -56,24 +60,40 @@ class EngineArguments:
         DepthError: if a value is of a wrong type or out of range; names the field, the value and what was expected.
     """
 
-    output_dir: str = field(default="", metadata={"help": "Folder for log, checkpoints and the trained model (required)."})
+    output_dir: str = field(
+        default="", metadata={"help": "Folder for log, checkpoints and the trained model (required)."}
+    )
     resume_from_checkpoint: str = field(
         default="",
-        metadata={"help": "Checkpoint to go on from: a folder, or 'latest' for the newest one in output_dir; '' starts anew."},
+        metadata={
+            "help": "Checkpoint to go on from: a folder, or 'latest' for the newest one in output_dir; '' starts anew."
+        },
     )
     seed: int = field(default=42, metadata={"help": "Seed of the order of the data, dropout and random collators."})
-    max_steps: int = field(default=-1, metadata={"help": "Number of optimizer steps; -1 takes num_train_epochs instead."})
-    num_train_epochs: float = field(default=3.0, metadata={"help": "Passes over the training data; fractions are fine."})
+    max_steps: int = field(
+        default=-1, metadata={"help": "Number of optimizer steps; -1 takes num_train_epochs instead."}
+    )
+    num_train_epochs: float = field(
+        default=3.0, metadata={"help": "Passes over the training data; fractions are fine."}
+    )
     per_device_train_batch_size: int = field(default=8, metadata={"help": "Rows of a micro-batch on each device."})
-    per_device_eval_batch_size: int = field(default=8, metadata={"help": "Rows of an evaluation batch on each device."})
-    gradient_accumulation_steps: int = field(default=1, metadata={"help": "Micro-batches that make one optimizer step."})
+    per_device_eval_batch_size: int = field(
+        default=8, metadata={"help": "Rows of an evaluation batch on each device."}
+    )
+    gradient_accumulation_steps: int = field(
+        default=1, metadata={"help": "Micro-batches that make one optimizer step."}
+    )
     learning_rate: float = field(default=5e-5, metadata={"help": "Peak learning rate of AdamW."})
-    weight_decay: float = field(default=0.0, metadata={"help": "Decoupled weight decay of matrices; not of biases and norms."})
+    weight_decay: float = field(
+        default=0.0, metadata={"help": "Decoupled weight decay of matrices; not of biases and norms."}
+    )
     adam_beta1: float = field(default=0.9, metadata={"help": "AdamW's decay rate of the mean of gradients."})
     adam_beta2: float = field(default=0.999, metadata={"help": "AdamW's decay rate of the mean of squared gradients."})
     adam_epsilon: float = field(default=1e-8, metadata={"help": "AdamW's term that keeps the denominator from zero."})
-    max_grad_norm: float = field(default=1.0, metadata={"help": "Norm that gradients are clipped to; 0 does not clip."})
-    lr_scheduler_type: str = field(default="linear", metadata={"help": "Schedule of transformers.get_scheduler."})
+    max_grad_norm: float = field(
+        default=1.0, metadata={"help": "Norm that gradients are clipped to; 0 does not clip."}
+    )
+    lr_scheduler_type: Schedule = field(default="linear", metadata={"help": "Schedule of transformers.get_scheduler."})
     warmup_steps: float = field(
         default=0.0, metadata={"help": "Steps of linear warm-up: a whole number, or below 1 a share of all steps."}
     )
@@ -93,10 +113,13 @@ class EngineArguments:
     )
     log_with: list[str] = field(
         default_factory=list,
-        metadata={"help": "Accelerate's trackers to log to, such as tensorboard or wandb, beside output_dir/log.jsonl."},
+        metadata={
+            "help": "Accelerate's trackers to log to, such as tensorboard or wandb, beside output_dir/log.jsonl."
+        },
     )
     metric_for_best_model: str | None = field(
-        default=None, metadata={"help": "Evaluation metric by which the best weights are kept; None keeps the last weights."}
+        default=None,
+        metadata={"help": "Evaluation metric by which the best weights are kept; None keeps the last weights."},
     )
     greater_is_better: bool | None = field(
         default=None, metadata={"help": "Whether a higher metric is better; None: unless its name ends with 'loss'."}
@@ -117,14 +140,15 @@ class EngineArguments:
             if getattr(self, name) >= limit:
                 raise DepthError(f"{name}={getattr(self, name)} is out of range; it has to be below {limit}")
         if self.max_steps != -1 and self.max_steps < 1:
-            raise DepthError(f"max_steps={self.max_steps} is out of range; give at least 1, or -1 to go by num_train_epochs")
+            raise DepthError(
+                f"max_steps={self.max_steps} is out of range; give at least 1, or -1 to go by num_train_epochs"
+            )
         if self.max_steps == -1 and self.num_train_epochs <= 0:
             raise DepthError(f"num_train_epochs={self.num_train_epochs} is out of range; it has to be above 0")
         if self.warmup_steps >= 1 and not self.warmup_steps.is_integer():
-            raise DepthError(f"warmup_steps={self.warmup_steps} is neither a whole number of steps nor a share below 1")
-        schedules = [each.value for each in SchedulerType]
-        if self.lr_scheduler_type not in schedules:
-            raise DepthError(f"lr_scheduler_type={self.lr_scheduler_type!r} is unknown; choose one of {', '.join(schedules)}")
+            raise DepthError(
+                f"warmup_steps={self.warmup_steps} is neither a whole number of steps nor a share below 1"
+            )
         _check_trackers(self.log_with)
         if self.greater_is_better is None and self.metric_for_best_model is not None:
             self.greater_is_better = not self.metric_for_best_model.endswith("loss")
@@ -135,7 +159,9 @@ class EngineArguments:
 
     def settings(self) -> dict[str, Any]:
         """What has to be the same when a run is resumed, by field name."""
-        return {each.name: getattr(self, each.name) for each in fields(EngineArguments) if each.name not in FREE_ON_RESUME}
+        return {
+            each.name: getattr(self, each.name) for each in fields(EngineArguments) if each.name not in FREE_ON_RESUME
+        }
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:
@@ -173,4 +199,6 @@ def _check_trackers(names: list[str]) -> None:
         if name not in known:
             raise DepthError(f"log_with names the tracker {name!r}; Accelerate knows {', '.join(known)}")
         if name not in available:
-            raise DepthError(f"log_with names the tracker {name!r}, whose package is not installed; install it or leave it out")
+            raise DepthError(
+                f"log_with names the tracker {name!r}, whose package is not installed; install it or leave it out"
+            )

@@ -1,6 +1,7 @@
 """Randomness that is a function of where a run is, not of what happened before, so that a resumed run draws the same.
 
-Batches are made ahead of their use, and in worker processes, so the state of a generator says nothing about the batch at hand.
+Batches are made ahead of their use, and in worker processes, so the state of a generator says nothing about the batch
+at hand.
 """
 
 import random
@@ -13,6 +14,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+# First numbers of keys, so that no two uses of a seed share draws.
+DATA, STEP = 1, 2
+
 Batch = Mapping[str, Tensor]
 Collate = Callable[[list[Any]], Batch]
 
@@ -24,7 +28,7 @@ def derive_seed(*key: int) -> int:
 
 @contextmanager
 def seeded(*key: int) -> Iterator[None]:
-    """Inside, Python's, NumPy's and PyTorch's CPU generators start from `key`; after it they go on as if nothing had been."""
+    """Inside, Python's, NumPy's and PyTorch's CPU generators start from `key`; after it they go on as before."""
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()
     seed = derive_seed(*key)
     random.seed(seed)
@@ -41,8 +45,9 @@ def seeded(*key: int) -> Iterator[None]:
 class Batches(Dataset[Batch]):
     """A dataset whose rows are fetched and collated together, with the randomness of (seed, epoch, first row).
 
-    To be read by a `DataLoader` with `collate_fn=as_is`. What the dataset's transforms and the collator draw from the global
-    generators is the same whenever the batch is made, by whichever worker; a generator of the collator's own is beyond reach.
+    To be read by a `DataLoader` with `collate_fn=as_is`. What the dataset's transforms and the collator draw from the
+    global generators is the same whenever the batch is made, by whichever worker; a generator of the collator's own is
+    beyond reach.
 
     Args:
         dataset: rows with a length, by number.
@@ -67,12 +72,12 @@ class Batches(Dataset[Batch]):
         return self.__getitems__([row])
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        with seeded(self.seed, self.epoch, rows[0]):
+        with seeded(DATA, self.seed, self.epoch, rows[0]):
             if hasattr(self.dataset, "__getitems__"):
                 return self.collate(self.dataset.__getitems__(list(rows)))
             return self.collate([self.dataset[row] for row in rows])
 
 
-def as_is(batch: Batch) -> Batch:
+def as_is(batch: Any) -> Any:
     """The batch that `Batches` made; workers need a function with a name."""
     return batch

