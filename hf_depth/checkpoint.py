@@ -133,7 +133,7 @@ def _class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
     if not config.architectures:
         return MODEL_MAPPING[type(config)]
     name = config.architectures[0]
-    import hf_depth  # noqa: PLC0415  the package itself, which lists its classes
+    import hf_depth
 
     for library in (hf_depth, transformers):
         if name in dir(library):

@@ -78,7 +78,7 @@ def test_strategies_give_distinct_layers_in_order(strategy: str, one: int, other
     chosen = DepthPlan.STRATEGIES[strategy](source, target)
     assert len(chosen) == target
     assert list(chosen) == sorted(set(chosen))
-    assert 0 <= chosen[0] and chosen[-1] < source
+    assert chosen[0] >= 0 and chosen[-1] < source
     if target == source:
         assert list(chosen) == list(range(source))
 

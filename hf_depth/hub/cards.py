@@ -56,7 +56,7 @@ def model_card(model: PreTrainedModel, results: Mapping[str, Any] | None = None)
     rows = [_row(name, results[name]) for name in ROWS if name in results]
     plan = DepthPlan.from_dict(model.config.depth_plan) if model.config.depth_plan else None
     base_model = results.get("base_model")
-    environment = Environment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701
+    environment = Environment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
     environment.filters |= {"md": escape_markdown, "fence": fence, "number": _number}
     content = environment.from_string(template.read_text(encoding="utf-8")).render(
         card_data=_metadata(model, results, rows).to_yaml(),

@@ -92,7 +92,7 @@ def _make_plan(
                 f"layers={layers} could mean any of the stacks {', '.join(stacks)}; name them, layers={{'{next(iter(stacks))}': "
                 f"{layers}}}"
             )
-        layers = {name: layers for name in stacks}
+        layers = dict.fromkeys(stacks, layers)
     unknown = sorted(set(layers) - set(stacks))
     if unknown:
         raise DepthError(f"The model has no stack {', '.join(unknown)}; it has {', '.join(stacks)}")

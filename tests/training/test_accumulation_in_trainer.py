@@ -16,7 +16,7 @@ class KeepGradients(TrainerCallback):
     def __init__(self) -> None:
         self.gradients: dict[str, torch.Tensor] = {}
 
-    def on_pre_optimizer_step(self, args, state, control, model, **kwargs) -> None:  # noqa: ANN001, ANN003
+    def on_pre_optimizer_step(self, args, state, control, model, **kwargs) -> None:
         self.gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 

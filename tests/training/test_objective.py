@@ -1,4 +1,4 @@
-"""Shares of a model's own loss add up to the loss of the whole batch, whatever its head does with the number of items."""
+"""Shares of a model's own loss add up to that of the whole batch, whatever its head does with the number of items."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,11 @@ from hf_depth.training.objective import ModelLoss
 from tests.conftest import TINY
 from tests.training import heads
 
-BERT = BertConfig(**TINY, num_labels=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+def bert(num_labels: int = 3) -> BertConfig:
+    return BertConfig(**TINY, num_labels=num_labels, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+
 GPT2 = GPT2Config(
     vocab_size=97, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=1, resid_pdrop=0,
     embd_pdrop=0, attn_pdrop=0,
@@ -65,11 +69,11 @@ def answers_batch() -> Batch:
 
 
 HEADS: list[tuple[Callable[[], torch.nn.Module], Callable[[], Batch]]] = [
-    (lambda: BertForMaskedLM(BERT), tokens_batch),
-    (lambda: BertForTokenClassification(BERT), tokens_batch),
-    (lambda: BertForSequenceClassification(BERT), texts_batch),
-    (lambda: BertForSequenceClassification(BERT), several_labels_batch),
-    (lambda: BertForQuestionAnswering(BERT), answers_batch),
+    (lambda: BertForMaskedLM(bert()), tokens_batch),
+    (lambda: BertForTokenClassification(bert()), tokens_batch),
+    (lambda: BertForSequenceClassification(bert()), texts_batch),
+    (lambda: BertForSequenceClassification(bert()), several_labels_batch),
+    (lambda: BertForQuestionAnswering(bert(2)), answers_batch),
     (lambda: GPT2LMHeadModel(GPT2), tokens_batch),
     (lambda: LlamaForCausalLM(LLAMA), tokens_batch),
     (lambda: T5ForConditionalGeneration(T5), tokens_batch),
@@ -98,7 +102,7 @@ def test_shares_add_up_to_the_models_own_loss(build: Callable, make_batch: Calla
 
 
 def test_micro_batch_without_labels_has_finite_gradients() -> None:
-    model, batch = BertForMaskedLM(BERT).train(), tokens_batch()
+    model, batch = BertForMaskedLM(bert()).train(), tokens_batch()
     loss = shares(ModelLoss(model), model, split(batch, 2))[-1]
     loss.backward()
     assert float(loss.detach()) == 0
@@ -106,9 +110,9 @@ def test_micro_batch_without_labels_has_finite_gradients() -> None:
 
 
 def test_window_without_any_label_is_zero() -> None:
-    for model in (BertForMaskedLM(BERT), LlamaForCausalLM(LLAMA)):
+    for model in (BertForMaskedLM(bert()), LlamaForCausalLM(LLAMA)):
         batch = {**tokens_batch(), "labels": torch.full((8, 12), -100)}
-        assert [float(each) for each in shares(ModelLoss(model), model, split(batch, 4))] == [0, 0]
+        assert [float(each.detach()) for each in shares(ModelLoss(model), model, split(batch, 4))] == [0, 0]
 
 
 def test_both_losses_of_pretraining_add_up() -> None:
@@ -119,7 +123,7 @@ def test_both_losses_of_pretraining_add_up() -> None:
 
 
 def test_head_with_two_means_that_knows_no_totals_is_refused() -> None:
-    model = BertForPreTraining(BERT)
+    model = BertForPreTraining(bert())
     batch = {**tokens_batch(), "next_sentence_label": torch.ones(8, dtype=torch.long)}
     own = model(**batch).loss
     torch.testing.assert_close(shares(ModelLoss(model), model, [batch])[0], own)
@@ -130,20 +134,16 @@ def test_head_with_two_means_that_knows_no_totals_is_refused() -> None:
 def test_finding_out_leaves_modes_and_random_state_alone() -> None:
     model = LlamaForCausalLM(LLAMA).train()
     model.model.norm.eval()
+    batch = tokens_batch()
     before = torch.get_rng_state()
-    shares(ModelLoss(model), model, [tokens_batch_without_draws()])
+    shares(ModelLoss(model), model, [batch])
     assert model.training
     assert not model.model.norm.training
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def tokens_batch_without_draws() -> Batch:
-    ids = torch.arange(3, 15).reshape(2, 6)
-    return {"input_ids": ids, "labels": ids}
-
-
 def test_model_without_loss_is_refused() -> None:
-    model = BertModel(BERT)
+    model = BertModel(bert())
     batch = tokens_batch()
     del batch["labels"]
     with pytest.raises(DepthError, match="returns no loss for a batch with input_ids, attention_mask"):

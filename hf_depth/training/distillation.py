@@ -1,0 +1,341 @@
+"""Distillation: a student learns a teacher's logits, hidden states, attention and sentence embeddings."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from hf_depth.errors import DepthError
+from hf_depth.plan import DepthPlan
+from hf_depth.probe import sentence_embeddings
+from hf_depth.training.losses import attention_sum, cosine_distance_sum, soft_target_sum, squared_error_sum
+from hf_depth.training.objective import IGNORED, ModelLoss, ObjectiveOutput, _shifts_labels
+from hf_depth.training.taps import Seen, only_stack, unwrap, watch
+from hf_depth.training.teacher_cache import TARGET
+
+logger = logging.get_logger(__name__)
+
+# What a head's logits are about, by the end of its class name.
+LOGITS_OF = {
+    "ForMaskedLM": "tokens",
+    "ForPreTraining": "tokens",
+    "ForCausalLM": "tokens",
+    "LMHeadModel": "tokens",
+    "ForTokenClassification": "tokens",
+    "ForSequenceClassification": "texts",
+    "ForMultipleChoice": "texts",
+    "ForNextSentencePrediction": "texts",
+    "ForQuestionAnswering": "answers",
+}
+# Of what `count` gives, what each term is a mean over.
+ITEMS = {"hidden": "tokens", "tokens": "tokens", "attention": "tokens", "embedding": "sequences"}
+
+
+@dataclass(frozen=True)
+class DistillWeights:
+    """How much each term counts; a term of weight 0 is not computed.
+
+    Attributes:
+        logits: `T^2 KL(teacher || student)`, a mean over valid items: targets where labels are given, else real tokens; texts;
+            or starts and ends of answers.
+        hidden: squared error of the hidden states of the mapped layers, a mean over real tokens and the width.
+        attention: `KL(teacher || student)` of the attention of the mapped layers, a mean over real tokens and heads.
+        tokens: squared error of the last hidden states, a mean over real tokens and the width.
+        embedding: `1 - cos` of the sentence embeddings (mean of the last hidden states over real tokens), a mean over texts.
+        labels: the student's own loss.
+    """
+
+    logits: float = 0.0
+    hidden: float = 0.0
+    attention: float = 0.0
+    tokens: float = 0.0
+    embedding: float = 0.0
+    labels: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, weight in asdict(self).items():
+            if weight < 0:
+                raise DepthError(f"The weight {name}={weight} must not be negative")
+        if not any(asdict(self).values()):
+            raise DepthError(f"All weights are 0, so there is nothing to learn; give one of {', '.join(asdict(self))}")
+
+
+class Distiller(nn.Module):
+    """The objective of distillation (see `Objective`): a teacher's outputs as targets.
+
+    The teacher is not a part of this module: it is not saved, moved, or switched to training with it, and it is run without
+    gradients. Where widths differ, learned projections of the student's states onto the teacher's width are this module's
+    parameters, to be trained with the student and not saved with it.
+
+    Batches are mappings with `input_ids`, `attention_mask` and what else the models take. Each model is given those entries that
+    its forward pass names; `labels` go to the student alone. With `teacher_last_hidden_state` `[batch, seq, hidden]` in the
+    batch (`CachedTeacher`) the teacher is only run for terms that need more.
+
+    Args:
+        teacher: the teacher; `None` where every batch has its last hidden states.
+        student: the model that will be trained.
+        layer_map: student layer -> teacher layer for `hidden` and `attention`, or the plan that made the student.
+        temperature: of the soft targets (Hinton et al. 2015).
+        chunk_size: rows of logits at once, recomputed in the backward pass; `None` takes all.
+        align_vocab: what to do if the teacher has another number of classes: refuse, or compare the first ones both have.
+        weights: of the terms, see `DistillWeights`.
+
+    Raises:
+        DepthError: for terms that the models cannot be compared by.
+    """
+
+    def __init__(
+        self,
+        teacher: PreTrainedModel | None,
+        student: PreTrainedModel,
+        *,
+        layer_map: Mapping[int, int] | DepthPlan | None = None,
+        temperature: float = 2.0,
+        chunk_size: int | None = None,
+        align_vocab: Literal["error", "truncate"] = "error",
+        **weights: float,
+    ) -> None:
+        super().__init__()
+        unknown = sorted(set(weights) - set(DistillWeights.__dataclass_fields__))
+        if unknown:
+            raise DepthError(f"Unknown terms {', '.join(unknown)}; known are {', '.join(DistillWeights.__dataclass_fields__)}")
+        if temperature <= 0:
+            raise DepthError(f"temperature={temperature} must be above 0")
+        self.weights = DistillWeights(**weights)
+        self.temperature = temperature
+        self.chunk_size = chunk_size
+        self.model_loss = ModelLoss(student)
+        self._outside = (teacher.eval() if teacher is not None else None,)
+        self._shifts = _shifts_labels(unwrap(student))
+        self._logits_of = next((kind for end, kind in LOGITS_OF.items() if type(unwrap(student)).__name__.endswith(end)), None)
+        needs_teacher = [name for name in ("logits", "hidden", "attention") if getattr(self.weights, name)]
+        if teacher is None and needs_teacher:
+            raise DepthError(f"The terms {', '.join(needs_teacher)} need a teacher, got None")
+
+        self.layer_map = self._check_layers(layer_map)
+        if self.weights.logits:
+            self._check_logits(unwrap(student), align_vocab)
+        if self.weights.attention:
+            self._check_attention(unwrap(student))
+        self.projections = nn.ModuleDict(self._make_projections(unwrap(student)))
+
+    @property
+    def teacher(self) -> PreTrainedModel | None:
+        """The teacher, which is outside of this module."""
+        return self._outside[0]
+
+    def count(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """`tokens`, `sequences`, and where they are needed `targets` (of the logits) and what the student's loss counts."""
+        kept = _kept(batch)
+        counts = {"tokens": kept.sum(), "sequences": torch.tensor(len(kept), device=kept.device)}
+        if self.weights.logits:
+            counts["targets"] = self._targets(batch).sum() if self._logits_of == "tokens" else counts["sequences"]
+        if self.weights.labels:
+            counts |= {f"loss_{name}": number for name, number in self.model_loss.count(batch).items()}
+        return counts
+
+    def forward(self, model: nn.Module, batch: Mapping[str, Tensor], totals: Mapping[str, Tensor]) -> ObjectiveOutput:
+        """The micro-batch's share of the loss, and of every term before it is weighted."""
+        kept = _kept(batch)
+        parts: dict[str, Tensor] = {}
+        with watch(model, self.layer_map.keys() if self.weights.hidden else ()) as student:
+            if self.weights.labels:
+                loss_totals = {name.removeprefix("loss_"): n for name, n in totals.items() if name.startswith("loss_")}
+                taken = _accepted(unwrap(model), batch, labels=True)
+                if self.weights.attention:
+                    taken["output_attentions"] = True  # type: ignore[assignment]
+                parts["labels"] = self.model_loss(model, taken, loss_totals).loss
+            else:
+                model(**_accepted(unwrap(model), batch), **self._extra())
+        teacher = self._run_teacher(batch)
+
+        if self.weights.logits:
+            parts["logits"] = self._compare_logits(student, teacher, batch) / totals["targets"].clamp(min=1)
+        sums = {
+            "hidden": self._compare_hidden,
+            "attention": self._compare_attention,
+            "tokens": self._compare_tokens,
+            "embedding": self._compare_embeddings,
+        }
+        for name, compare in sums.items():
+            if getattr(self.weights, name):
+                parts[name] = compare(student, teacher, kept) / totals[ITEMS[name]]
+        loss = torch.stack([getattr(self.weights, name) * part for name, part in parts.items()]).sum()
+        return ObjectiveOutput(loss, {name: part.detach() for name, part in parts.items()})
+
+    def _extra(self) -> dict[str, Any]:
+        return {"output_attentions": True} if self.weights.attention else {}
+
+    def _run_teacher(self, batch: Mapping[str, Tensor]) -> Seen:
+        needed = self.weights.logits or self.weights.hidden or self.weights.attention
+        cached = batch.get(TARGET)
+        if cached is not None and not needed:
+            return Seen(last_hidden_state=cached)
+        if self.teacher is None:
+            if self.weights.tokens or self.weights.embedding:
+                raise DepthError(f"The Distiller has no teacher, and the batch has no {TARGET}; give one of them")
+            return Seen()
+        device = batch["input_ids"].device
+        if self.teacher.device != device:
+            self.teacher.to(device)
+        layers = self.layer_map.values() if self.weights.hidden else ()
+        with torch.no_grad(), watch(self.teacher, set(layers)) as seen:
+            self.teacher(**_accepted(self.teacher, batch), **self._extra())
+        return seen
+
+    def _targets(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """`[batch, seq]`: at which positions token logits are compared."""
+        labels = batch.get("labels")
+        if labels is None:
+            return _kept(batch)
+        if self._shifts:
+            return nn.functional.pad(labels[:, 1:] != IGNORED, (0, 1))
+        return labels != IGNORED
+
+    def _compare_logits(self, student: Seen, teacher: Seen, batch: Mapping[str, Tensor]) -> Tensor:
+        if self._logits_of == "answers":
+            outside = ~_kept(batch)
+            lowest = torch.finfo(torch.float32).min
+            pairs = [
+                [seen.outputs[name].float().masked_fill(outside, lowest) for seen in (student, teacher)]
+                for name in ("start_logits", "end_logits")
+            ]
+            return sum(self._soft_targets(*pair) for pair in pairs) / 2  # type: ignore[return-value]
+        ours, theirs = (_logits(seen.outputs) for seen in (student, teacher))
+        if self._logits_of == "tokens":
+            targets = self._targets(batch)
+            ours, theirs = ours[targets], theirs[targets]
+        classes = min(ours.shape[-1], theirs.shape[-1])
+        return self._soft_targets(ours[..., :classes], theirs[..., :classes])
+
+    def _soft_targets(self, student: Tensor, teacher: Tensor) -> Tensor:
+        return soft_target_sum(student, teacher, self.temperature, self.chunk_size)
+
+    def _compare_hidden(self, student: Seen, teacher: Seen, kept: Tensor) -> Tensor:
+        sums = [
+            squared_error_sum(self._project(f"hidden_{ours}", student.layers[ours][kept]), teacher.layers[theirs][kept])
+            for ours, theirs in self.layer_map.items()
+        ]
+        return torch.stack(sums).mean()
+
+    def _compare_attention(self, student: Seen, teacher: Seen, kept: Tensor) -> Tensor:
+        ours, theirs = (seen.outputs.get("attentions") for seen in (student, teacher))
+        for name, weights in (("student", ours), ("teacher", theirs)):
+            if not weights or any(layer is None for layer in weights):
+                raise DepthError(
+                    f"The {name} returned no attention weights; run it with attn_implementation='eager' or drop the term"
+                )
+        sums = [attention_sum(ours[index], theirs[source], kept) for index, source in self.layer_map.items()]
+        return torch.stack(sums).mean()
+
+    def _compare_tokens(self, student: Seen, teacher: Seen, kept: Tensor) -> Tensor:
+        ours, theirs = self._last_hidden_states(student, teacher)
+        return squared_error_sum(ours[kept], theirs[kept])
+
+    def _compare_embeddings(self, student: Seen, teacher: Seen, kept: Tensor) -> Tensor:
+        ours, theirs = self._last_hidden_states(student, teacher)
+        return cosine_distance_sum(sentence_embeddings(ours, kept), sentence_embeddings(theirs, kept))
+
+    def _last_hidden_states(self, student: Seen, teacher: Seen) -> tuple[Tensor, Tensor]:
+        assert student.last_hidden_state is not None
+        assert teacher.last_hidden_state is not None
+        ours = self._project("last", student.last_hidden_state)
+        if ours.shape != teacher.last_hidden_state.shape:
+            raise DepthError(
+                f"The student's last hidden states are {tuple(ours.shape)}, the teacher's {tuple(teacher.last_hidden_state.shape)}; "
+                "they must be of the same texts, and without a teacher at hand of the same width"
+            )
+        return ours, teacher.last_hidden_state
+
+    def _project(self, name: str, states: Tensor) -> Tensor:
+        return self.projections[name](states) if name in self.projections else states
+
+    def _check_layers(self, layer_map: Mapping[int, int] | DepthPlan | None) -> dict[int, int]:
+        if not (self.weights.hidden or self.weights.attention):
+            return {}
+        if layer_map is None:
+            raise DepthError("The terms hidden and attention need a layer_map, or the plan that made the student")
+        pairs = layer_map.layer_map() if isinstance(layer_map, DepthPlan) else dict(layer_map)
+        if not pairs:
+            raise DepthError("The layer_map is empty: it maps no layer of the student to one of the teacher")
+        return pairs
+
+    def _check_logits(self, student: PreTrainedModel, align_vocab: str) -> None:
+        if self._logits_of is None:
+            raise DepthError(
+                f"{type(student).__name__} has no head whose logits can be compared; known are {', '.join(LOGITS_OF)}"
+            )
+        assert self.teacher is not None
+        field = "num_labels" if "Classification" in type(student).__name__ else "vocab_size"
+        ours, theirs = (getattr(model.config, field) for model in (student, self.teacher))
+        if ours != theirs and align_vocab != "truncate" and self._logits_of != "answers":
+            raise DepthError(
+                f"The student has {field}={ours} and the teacher {field}={theirs}; their logits are about different things "
+                "(align_vocab='truncate' compares the first ones that both have)"
+            )
+
+    def _check_attention(self, student: PreTrainedModel) -> None:
+        assert self.teacher is not None
+        heads = [model.config.num_attention_heads for model in (student, self.teacher)]
+        if heads[0] != heads[1]:
+            raise DepthError(
+                f"The term attention compares heads one by one: the student has {heads[0]} of them, the teacher {heads[1]}"
+            )
+        for name, model in (("student", student), ("teacher", self.teacher)):
+            used = model.config._attn_implementation
+            if used != "eager":
+                logger.warning(f"The {name}'s attention {used!r} returns no weights: it is switched to 'eager'")
+                model.set_attn_implementation("eager")
+
+    def _make_projections(self, student: PreTrainedModel) -> dict[str, nn.Module]:
+        if self.teacher is None:
+            return {}
+        for model, layers in ((student, self.layer_map.keys()), (self.teacher, self.layer_map.values())):
+            depth = only_stack(model).depth if layers else 0
+            outside = [layer for layer in layers if not 0 <= layer < depth]
+            if outside:
+                raise DepthError(f"The layer_map names layer {outside[0]} of a {type(model).__name__} with {depth} layers")
+        ours, theirs = (model.config.hidden_size for model in (student, self.teacher))
+        if ours == theirs:
+            return {}
+        names = [f"hidden_{layer}" for layer in self.layer_map] if self.weights.hidden else []
+        names += ["last"] if self.weights.tokens or self.weights.embedding else []
+        return {name: nn.Linear(ours, theirs, bias=False, device=student.device) for name in names}
+
+
+def check_same_vocabulary(student: PreTrainedTokenizerBase, teacher: PreTrainedTokenizerBase) -> None:
+    """Refuse tokenizers that give different ids to the same token: the teacher would be shown other words.
+
+    Raises:
+        DepthError: names a token that differs.
+    """
+    ours, theirs = student.get_vocab(), teacher.get_vocab()
+    different = sorted(token for token in ours.keys() | theirs.keys() if ours.get(token) != theirs.get(token))
+    if different:
+        token = different[0]
+        raise DepthError(
+            f"The tokenizers differ in {len(different)} tokens: {token!r} is {ours.get(token)} for the student and "
+            f"{theirs.get(token)} for the teacher; a student learns from a teacher with its own vocabulary"
+        )
+
+
+def _kept(batch: Mapping[str, Tensor]) -> Tensor:
+    """`[batch, seq]`: which tokens are real."""
+    mask = batch.get("attention_mask")
+    return torch.ones_like(batch["input_ids"], dtype=torch.bool) if mask is None else mask.bool()
+
+
+def _accepted(model: PreTrainedModel, batch: Mapping[str, Tensor], labels: bool = False) -> dict[str, Tensor]:
+    """The entries of a batch that a model's forward pass names; labels only where they are wanted."""
+    names = inspect.signature(model.forward).parameters
+    targets = {"labels", "next_sentence_label", "start_positions", "end_positions"}
+    return {name: tensor for name, tensor in batch.items() if name in names and (labels or name not in targets)}
+
+
+def _logits(outputs: Any) -> Tensor:
+    return outputs["prediction_logits"] if "prediction_logits" in outputs else outputs["logits"]
