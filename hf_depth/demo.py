@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ from accelerate.utils import set_seed
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_depth.checkpoint import load_tokenizer
 from hf_depth.convert import convert
-from hf_depth.cost import count_parameters, latency_ratios
 from hf_depth.data import LengthGroupedBatches, load_texts, split_held_out
 from hf_depth.errors import DepthError
 from hf_depth.files import check_free, new_folder
@@ -31,10 +30,11 @@ from hf_depth.hub import model_card
 from hf_depth.hub.cards import usage
 from hf_depth.plan import DepthPlan
 from hf_depth.plots import plot_healing
-from hf_depth.probe import embed_texts, measure_agreement
+from hf_depth.probe import Row, StudentMeasure
 from hf_depth.resize import find_stacks, resize
 from hf_depth.training.arguments import EngineArguments
 from hf_depth.training.distillation import Distiller
+from hf_depth.training.dropout import dropout_set_to
 from hf_depth.training.engine import Engine
 from hf_depth.training.teacher_cache import CachedTeacher
 
@@ -43,19 +43,9 @@ MINILM_ID, MINILM_LICENSE = "sentence-transformers/all-MiniLM-L6-v2", "apache-2.
 MAX_LENGTH = 64
 HELD_OUT = 500
 TRAINED_ON = 12_000
-STEPS = 1_600
+STEPS = 3_000
+BATCH_SIZE = 16
 EVALUATIONS = 8
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the result: a model, its size, and how it agrees with the teacher."""
-
-    layers: int
-    parameters: int
-    cosine: float | None
-    spearman: float
-    latency_ratio: float
 
 
 def run_demo(
@@ -104,14 +94,14 @@ def run_demo(
     console.print(f"Teacher: {escape(source or MINILM_ID)}. Plan (layer of the teacher for each layer): {depth_plan}")
 
     max_length = min(MAX_LENGTH, teacher.config.max_position_embeddings)
-    measure = _Measure(teacher.base_model, tokenizer, held_out, max_length)
-    rows = {"teacher": measure(teacher), "cut": measure(student)}
+    measure = StudentMeasure(teacher, tokenizer, held_out, max_length)
+    rows = {"teacher": measure.row(teacher), "cut": measure.row(student)}
     arguments = {"max_steps": steps or STEPS, "seed": seed}
     with tempfile.TemporaryDirectory() as work:
         history = _heal(
             student.base_model, teacher.base_model, tokenizer, train_texts, max_length, measure, arguments, work
         )
-    rows["healed"] = measure(student)
+    rows["healed"] = measure.row(student)
     results: dict[str, Any] = {name: asdict(row) for name, row in rows.items()}
     results |= {
         "base_model": source or MINILM_ID,
@@ -140,38 +130,6 @@ def run_demo(
     )
     console.print(lines, markup=False, highlight=False, soft_wrap=True)
     return results
-
-
-class _Measure:
-    """Measures models against the teacher on held-out texts."""
-
-    def __init__(
-        self, teacher: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int
-    ) -> None:
-        self.teacher, self.tokenizer, self.texts, self.max_length = teacher, tokenizer, texts, max_length
-        self.target = self.embed(teacher)
-        batch = tokenizer(list(texts[:16]), truncation=True, max_length=max_length, padding=True, return_tensors="pt")
-        self.batch = {name: batch[name] for name in ("input_ids", "attention_mask")}
-
-    def embed(self, encoder: PreTrainedModel) -> Tensor:
-        return embed_texts(encoder, self.tokenizer, self.texts, max_length=self.max_length)
-
-    def agreement(self, encoder: PreTrainedModel) -> dict[str, float]:
-        found = measure_agreement(self.embed(encoder), self.target)
-        return {name: value for name, value in asdict(found).items() if value is not None}
-
-    def __call__(self, model: PreTrainedModel) -> Row:
-        encoder = model.base_model.eval()
-        ratios = latency_ratios(
-            {"teacher": lambda: self.teacher(**self.batch), "model": lambda: encoder(**self.batch)},
-            reference="teacher",
-        )
-        return Row(
-            layers=model.config.num_hidden_layers,
-            parameters=count_parameters(model),
-            latency_ratio=ratios["model"],
-            **asdict(measure_agreement(self.embed(encoder), self.target)),
-        )
 
 
 def _load_data(text: Path | None, seed: int) -> tuple[list[str], list[str], str]:
@@ -205,46 +163,61 @@ def _heal(
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
     max_length: int,
-    measure: _Measure,
+    measure: StudentMeasure,
     arguments: dict[str, Any],
     work: str,
 ) -> list[dict[str, float]]:
     """Train the student on the teacher's last hidden states; returns the agreement by step, the cut model's first."""
+    implementation = student.config._attn_implementation
+    for model in (teacher, student):
+        model.set_attn_implementation("eager")  # in bfloat16 and at these lengths the fastest one on a CPU
     data = CachedTeacher(teacher, tokenizer, texts, max_length=max_length)
     student.get_input_embeddings().requires_grad_(
         False
     )  # the teacher's are good, and their update costs more than a layer
 
     def evaluate(model: nn.Module, accelerator: Accelerator) -> dict[str, float]:
-        return measure.agreement(accelerator.unwrap_model(model))
+        return _numbers(measure, accelerator.unwrap_model(model))
 
     args = EngineArguments(
         output_dir=work,
-        per_device_train_batch_size=32,
+        per_device_train_batch_size=BATCH_SIZE,
         learning_rate=1e-3,
+        adam_beta2=0.99,
         warmup_steps=0.05,
         lr_scheduler_type="cosine",
         mixed_precision="bf16",
-        logging_steps=25,
+        logging_steps=50,
         eval_steps=max(1, arguments["max_steps"] // EVALUATIONS),
         **arguments,
     )
-    before = measure.agreement(student)
-    result = Engine(
+    engine = Engine(
         student,
         args,
-        Distiller(None, student, embedding=1.0, tokens=1.0),
+        Distiller(None, student, embedding=1.0, tokens=1.0 / data.variance),
         data,
         collate=data.collate,
         evaluate=evaluate,
-        batch_sampler=LengthGroupedBatches(data.lengths, batch_size=32, seed=args.seed),
-    ).train()
+        batch_sampler=LengthGroupedBatches(data.lengths, BATCH_SIZE, args.seed),
+    )
+    history = [{"step": 0, **_numbers(measure, student)}]
+    with dropout_set_to(student, 0.0):
+        log = engine.train().log_history
+    history += [
+        {name.removeprefix("eval_"): value for name, value in row.items()} for row in log if "eval_spearman" in row
+    ]
     student.get_input_embeddings().requires_grad_(True)
-    return [{"step": 0, **before}, *(row for row in result.log_history if "spearman" in row)]
+    for model in (teacher, student):
+        model.set_attn_implementation(implementation)
+    return history
+
+
+def _numbers(measure: StudentMeasure, model: PreTrainedModel) -> dict[str, float]:
+    return {name: value for name, value in asdict(measure.agreement(model)).items() if value is not None}
 
 
 def _table(rows: dict[str, Row]) -> Table:
-    table = Table("", *(("layers", "parameters", "cosine", "Spearman", "latency ratio")))
+    table = Table("", "layers", "parameters", "cosine", "Spearman", "latency ratio")
     for name, row in rows.items():
         cosine = "–" if row.cosine is None else f"{row.cosine:.3f}"
         table.add_row(

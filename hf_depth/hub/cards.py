@@ -2,6 +2,7 @@
 
 import importlib.resources
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -54,16 +55,17 @@ def model_card(model: PreTrainedModel, results: Mapping[str, Any] | None = None)
     if not template.is_file():
         raise DepthError(f"There is no card for model type {family!r}; cards are made for the depth families")
     rows = [_row(name, results[name]) for name in ROWS if name in results]
+    results |= _origin(results.get("base_model"))
     plan = DepthPlan.from_dict(model.config.depth_plan) if model.config.depth_plan else None
-    base_model = results.get("base_model")
+    origin = results["origin"]
     environment = Environment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
     environment.filters |= {"md": escape_markdown, "fence": fence, "number": _number}
     content = environment.from_string(template.read_text(encoding="utf-8")).render(
         card_data=_metadata(model, results, rows).to_yaml(),
-        title=results.get("title") or f"{_base_name(base_model)}{model.config.num_hidden_layers} layers",
+        title=results.get("title") or f"{_base_name(origin)}{model.config.num_hidden_layers} layers",
         layers=model.config.num_hidden_layers,
         source_layers=results.get("teacher", {}).get("layers"),
-        base_model=base_model,
+        base_model=origin,
         rows=rows,
         plan=plan.describe() if plan else None,
         evaluated_on=results.get("evaluated_on"),
@@ -97,7 +99,7 @@ def _metadata(model: PreTrainedModel, results: Mapping[str, Any], rows: list[dic
     head = next((head for head in PIPELINE_TAGS if type(model).__name__.endswith(head)), None)
     task = PIPELINE_TAGS[head] if head else "feature-extraction"
     healed = next((row for row in rows if row["name"] == "healed"), None)
-    name = _base_name(results.get("base_model")) + f"{model.config.num_hidden_layers} layers"
+    name = _base_name(results["origin"]) + f"{model.config.num_hidden_layers} layers"
     dataset = results.get("dataset")
     evaluations = [
         EvalResult(
@@ -122,6 +124,13 @@ def _metadata(model: PreTrainedModel, results: Mapping[str, Any], rows: list[dic
         model_name=name if evaluations else None,
         eval_results=evaluations or None,
     )
+
+
+def _origin(base_model: str | None) -> dict[str, str | None]:
+    """The base as a Hub id, or as the name of a folder, which is no Hub id and whose place concerns nobody."""
+    if base_model and Path(base_model).exists():
+        return {"base_model": None, "origin": Path(base_model).resolve().name}
+    return {"base_model": base_model, "origin": base_model}
 
 
 def _base_name(base_model: str | None) -> str:

@@ -103,7 +103,9 @@ class Distiller(nn.Module):
         super().__init__()
         unknown = sorted(set(weights) - set(DistillWeights.__dataclass_fields__))
         if unknown:
-            raise DepthError(f"Unknown terms {', '.join(unknown)}; known are {', '.join(DistillWeights.__dataclass_fields__)}")
+            raise DepthError(
+                f"Unknown terms {', '.join(unknown)}; known are {', '.join(DistillWeights.__dataclass_fields__)}"
+            )
         if temperature <= 0:
             raise DepthError(f"temperature={temperature} must be above 0")
         self.weights = DistillWeights(**weights)
@@ -112,7 +114,9 @@ class Distiller(nn.Module):
         self.model_loss = ModelLoss(student)
         self._outside = (teacher.eval() if teacher is not None else None,)
         self._shifts = _shifts_labels(unwrap(student))
-        self._logits_of = next((kind for end, kind in LOGITS_OF.items() if type(unwrap(student)).__name__.endswith(end)), None)
+        self._logits_of = next(
+            (kind for end, kind in LOGITS_OF.items() if type(unwrap(student)).__name__.endswith(end)), None
+        )
         needs_teacher = [name for name in ("logits", "hidden", "attention") if getattr(self.weights, name)]
         if teacher is None and needs_teacher:
             raise DepthError(f"The terms {', '.join(needs_teacher)} need a teacher, got None")
@@ -218,7 +222,9 @@ class Distiller(nn.Module):
 
     def _compare_hidden(self, student: Seen, teacher: Seen, kept: Tensor) -> Tensor:
         sums = [
-            squared_error_sum(self._project(f"hidden_{ours}", student.layers[ours][kept]), teacher.layers[theirs][kept])
+            squared_error_sum(
+                self._project(f"hidden_{ours}", student.layers[ours][kept]), teacher.layers[theirs][kept]
+            )
             for ours, theirs in self.layer_map.items()
         ]
         return torch.stack(sums).mean()
@@ -299,7 +305,9 @@ class Distiller(nn.Module):
             depth = only_stack(model).depth if layers else 0
             outside = [layer for layer in layers if not 0 <= layer < depth]
             if outside:
-                raise DepthError(f"The layer_map names layer {outside[0]} of a {type(model).__name__} with {depth} layers")
+                raise DepthError(
+                    f"The layer_map names layer {outside[0]} of a {type(model).__name__} with {depth} layers"
+                )
         ours, theirs = (model.config.hidden_size for model in (student, self.teacher))
         if ours == theirs:
             return {}

@@ -43,7 +43,9 @@ def only_stack(model: PreTrainedModel) -> LayerStack:
     """
     stacks = find_stacks(model)
     if len(stacks) > 1:
-        raise DepthError(f"{type(model).__name__} has the stacks {', '.join(stacks)}; models with one stack are distilled")
+        raise DepthError(
+            f"{type(model).__name__} has the stacks {', '.join(stacks)}; models with one stack are distilled"
+        )
     return next(iter(stacks.values()))
 
 

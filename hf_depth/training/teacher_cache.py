@@ -61,6 +61,11 @@ class CachedTeacher(Dataset[dict[str, Any]]):
         """Tokens of every text."""
         return [len(ids) for ids in self.tokens]
 
+    @property
+    def variance(self) -> float:
+        """Variance of the teacher's states over tokens, a mean over the width: what a squared error is large or small against."""
+        return self.states.float().var(0).mean().item()
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -76,5 +81,4 @@ class CachedTeacher(Dataset[dict[str, Any]]):
         return {"input_ids": batch["input_ids"], "attention_mask": mask, TARGET: targets}
 
     def _pad(self, rows: Sequence[int]) -> Any:
-        batch = self.tokenizer.pad({"input_ids": [self.tokens[row] for row in rows]}, return_tensors="pt")
-        return batch
+        return self.tokenizer.pad({"input_ids": [self.tokens[row] for row in rows]}, return_tensors="pt")

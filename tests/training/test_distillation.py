@@ -18,7 +18,14 @@ from transformers import (
     GPT2Model,
 )
 
-from hf_depth import DepthEncoderConfig, DepthEncoderForMaskedLM, DepthEncoderForPreTraining, DepthError, DepthPlan, resize
+from hf_depth import (
+    DepthEncoderConfig,
+    DepthEncoderForMaskedLM,
+    DepthEncoderForPreTraining,
+    DepthError,
+    DepthPlan,
+    resize,
+)
 from hf_depth.training.distillation import Distiller, check_same_vocabulary
 from hf_depth.training.losses import attention_sum, kl_sum, soft_target_sum
 from hf_depth.training.taps import watch
@@ -141,7 +148,9 @@ def test_a_class_out_of_the_question_gives_finite_gradients() -> None:
 def test_nonsense_at_pads_gives_finite_gradients() -> None:
     teacher, student = pair()
     teacher.cls.predictions.decoder.register_forward_hook(
-        lambda module, inputs, logits: logits.masked_fill((ragged_batch()["attention_mask"] == 0)[..., None], -torch.inf)
+        lambda module, inputs, logits: logits.masked_fill(
+            (ragged_batch()["attention_mask"] == 0)[..., None], -torch.inf
+        )
     )
     distiller = Distiller(teacher, student, logits=1.0)
     batch = ragged_batch()
@@ -195,7 +204,9 @@ def test_other_heads_are_distilled_and_blind_to_padding(model_class: type, label
 
 
 def test_causal_targets_are_those_of_the_position_before() -> None:
-    config = GPT2Config(vocab_size=97, n_embd=16, n_layer=2, n_head=2, n_positions=16, attn_pdrop=0, resid_pdrop=0, embd_pdrop=0)
+    config = GPT2Config(
+        vocab_size=97, n_embd=16, n_layer=2, n_head=2, n_positions=16, attn_pdrop=0, resid_pdrop=0, embd_pdrop=0
+    )
     teacher, student = shake(GPT2LMHeadModel(config)).eval(), shake(GPT2LMHeadModel(config)).eval()
     ids = torch.randint(3, 97, (1, 6))
     labels = torch.full_like(ids, -100)
@@ -347,7 +358,9 @@ def test_tokenizers_with_other_ids_are_refused() -> None:
 def test_family_models_are_distilled() -> None:
     teacher = shake(DepthEncoderForMaskedLM(DepthEncoderConfig(**{**TINY, **QUIET, "num_hidden_layers": 4})))
     student = resize(teacher, plan="0,3")
-    distiller = Distiller(teacher, student, layer_map=DepthPlan.parse("0,3"), logits=1.0, hidden=1.0, attention=1.0, labels=1.0)
+    distiller = Distiller(
+        teacher, student, layer_map=DepthPlan.parse("0,3"), logits=1.0, hidden=1.0, attention=1.0, labels=1.0
+    )
     batch = ragged_batch()
     output = distiller(student, batch, distiller.count(batch))
     assert set(output.parts) == {"logits", "hidden", "attention", "labels"}

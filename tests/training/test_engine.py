@@ -179,6 +179,7 @@ if me == 0:
     named = {**dict(model.named_parameters()), "factor": objective.factor}
     found = {name: each.grad for name, each in named.items() if each.grad is not None}
     save_file({name: each.contiguous().clone() for name, each in found.items()}, sys.argv[2])
+run.close()
 """
 
 
