@@ -81,19 +81,24 @@ def build_model(
     return model.to(like.device).train(like.training)
 
 
-def load_checkpoint(path: str | Path, leftovers: Mapping[str, str] | None = None) -> PreTrainedModel:
+def load_checkpoint(path: str | Path, kinds: Mapping[str, str] | None = None) -> PreTrainedModel:
     """The model that a folder or Hub repository holds, of the class that its config names, from safetensors alone.
 
     Args:
         path: folder or Hub id.
-        leftovers: by model type, a pattern of weights that may lie in a checkpoint without being used, such as another
-            head's; they are named in a warning.
+        kinds: the model types that are taken, each with a pattern of weights that may lie in a checkpoint without being
+            used, such as another head's, and are named in a warning; `None` takes every type, and no such weights.
 
     Raises:
         DepthError: if there is no such model, its class is unknown, or weights are missing, unused or broken.
     """
     try:
         config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+        if kinds is not None and config.model_type not in kinds:
+            raise DepthError(
+                f"{path} holds a model of type {config.model_type!r}, which cannot be converted; convertible are "
+                f"{', '.join(kinds)}"
+            )
         model_class = _class_of(config)
         model, info = model_class.from_pretrained(
             path,
@@ -108,7 +113,7 @@ def load_checkpoint(path: str | Path, leftovers: Mapping[str, str] | None = None
             raise
         raise DepthError(f"{path} cannot be loaded as a model: {_first_sentence(error)}") from error
 
-    allowed = (leftovers or {}).get(config.model_type)
+    allowed = (kinds or {}).get(config.model_type)
     unused = {name for name in info["unexpected_keys"] if not (allowed and re.search(allowed, name))}
     if info["missing_keys"] or unused or info["mismatched_keys"]:
         kinds = {

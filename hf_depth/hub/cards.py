@@ -1,6 +1,7 @@
 """Model cards, filled with what was measured."""
 
 import importlib.resources
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def model_card(model: PreTrainedModel, results: Mapping[str, Any] | None = None)
 def usage(model: PreTrainedModel, path: str) -> str:
     """The lines of Python that load a model of a depth family."""
     auto = auto_class_name(type(model))
-    return f"import hf_depth\nfrom transformers import {auto}\nmodel = {auto}.from_pretrained({path!r})"
+    return f"import hf_depth\nfrom transformers import {auto}\nmodel = {auto}.from_pretrained({json.dumps(path)})"
 
 
 def _row(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
