@@ -9,7 +9,7 @@ except ModuleNotFoundError as error:
     if error.name not in {"hf_depth.modeling", "hf_depth.recipes", "hf_depth.hub_cards"}:
         raise
     raise ModuleNotFoundError(
-        f"{error.name} is missing: hf_depth was imported from a source folder, {__path__[0]}, that is not installed in "
+        f"{error.name} is missing: hf_depth comes from a source folder, {__path__[0]}, that is not installed in "
         "editable mode. Run `pip install -e .` there, or start Python from another folder.",
         name=error.name,
     ) from error

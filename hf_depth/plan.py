@@ -41,7 +41,8 @@ def _checked(strategy: Callable[[int, int], Sources]) -> Callable[[int, int], So
                 raise DepthError(f"The {name} depth must be a whole number of at least 1, got {depth!r}")
         if target > source:
             raise DepthError(
-                f"{target} layers cannot be chosen from {source}; to grow, write a plan that repeats layers or has fresh ones, "
+                f"{target} layers cannot be chosen from {source}; to grow, write a plan that repeats layers or has "
+                "fresh ones, "
                 f"such as '0-{source - 1},{source - 1},{FRESH}'"
             )
         return strategy(source, target)
@@ -53,8 +54,8 @@ def _checked(strategy: Callable[[int, int], Sources]) -> Callable[[int, int], So
 class DepthPlan:
     """Where the layers of a model of another depth come from.
 
-    Plans are made by `keep`, by a strategy (`even`, `spread`, `first`, `last`) or from text (`parse`), and compare and hash by
-    what they say.
+    Plans are made by `keep`, by a strategy (`even`, `spread`, `first`, `last`) or from text (`parse`), and compare
+    and hash by what they say.
 
     >>> plan = DepthPlan.keep([0, 1, 2, 5, None])
     >>> str(plan)
@@ -110,7 +111,7 @@ class DepthPlan:
 
     @classmethod
     def parse(cls, text: str) -> "DepthPlan":
-        """A plan from text: layers and ranges with commas, `+` for a fresh layer, stacks as `name=...` with semicolons.
+        """A plan from text: layers and ranges with commas, `+` for a fresh layer, `name=...` with semicolons between.
 
         >>> DepthPlan.parse("encoder=0-3; decoder=0,+").to_dict()
         {'stacks': {'encoder': [0, 1, 2, 3], 'decoder': [0, None]}}
@@ -181,7 +182,7 @@ class DepthPlan:
         return [(name, new, source) for name, sources in self._stacks for new, source in enumerate(sources)]
 
     def resolve(self, depths: Mapping[str, int]) -> "DepthPlan":
-        """The plan for a model whose stacks have these depths: every stack named, those that the plan does not name kept whole.
+        """The plan for stacks of these depths: each is named, and those that the plan leaves out are kept whole.
 
         Raises:
             DepthError: for a stack that the model lacks, or a layer that the stack lacks.
@@ -200,7 +201,8 @@ class DepthPlan:
             outside = [source for source in sources if source is not None and source >= depths[name]]
             if outside:
                 raise DepthError(
-                    f"Layer {outside[0]} is out of range: the stack {name!r} has {depths[name]} layers (0-{depths[name] - 1})"
+                    f"Layer {outside[0]} is out of range: the stack {name!r} has {depths[name]} layers "
+                    f"(0-{depths[name] - 1})"
                 )
         return DepthPlan.keep({name: named.get(name, range(depth)) for name, depth in depths.items()})
 

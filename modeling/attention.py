@@ -73,6 +73,7 @@ class DepthAttention(nn.Module):
     def __init__(self, config: DepthStackConfig, layer_idx: int):
         super().__init__()
         layer_config = config.layer_config(layer_idx)
+        assert config.head_dim is not None  # the config fills it in
         self.config = config
         self.layer_idx = layer_idx
         self.is_causal = False

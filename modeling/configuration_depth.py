@@ -55,8 +55,8 @@ class DepthStackConfig(PreTrainedConfig):
         norm (`"layernorm"` or `"rmsnorm"`, defaults to `"layernorm"`):
             Kind of every norm.
         norm_position (`"pre"` or `"post"`, defaults to `"post"`):
-            Whether a block's norm stands before its sub-layer, with one more norm after the last layer (GPT-2, Llama), or
-            after the residual sum (BERT).
+            Whether a block's norm stands before its sub-layer, with one more norm after the last layer (GPT-2,
+            Llama), or after the residual sum (BERT).
         norm_eps (`float`, defaults to 1e-12):
             Added to the variance in every norm.
         embedding_norm (`bool`, defaults to `True`):
@@ -77,8 +77,9 @@ class DepthStackConfig(PreTrainedConfig):
             padding on the left shifts nothing; every index, padding included (BERT, DistilBERT); or the ids that are
             not `pad_token_id` (RoBERTa). The last one gives padding the row before position 0.
         rope_parameters (`dict`, *optional*):
-            Rotary settings in transformers' own form, `{"rope_type": ..., "rope_theta": ...}`, for `position="rotary"`.
-            `partial_rotary_factor` turns that share of each head; of an odd head the last dimension is not turned.
+            Rotary settings in transformers' own form, `{"rope_type": ..., "rope_theta": ...}`, for
+            `position="rotary"`. `partial_rotary_factor` turns that share of each head; of an odd head the last
+            dimension is not turned.
         relative_attention_num_buckets (`int`, *optional*, defaults to 32 for `position="bucketed"`):
             Rows of the relative bias table.
         relative_attention_max_distance (`int`, *optional*, defaults to 128 for `position="bucketed"`):
@@ -105,7 +106,8 @@ class DepthStackConfig(PreTrainedConfig):
             Where the layers came from, in the form of `hf_depth.DepthPlan.to_dict`; written by `hf_depth.resize`.
 
     Raises:
-        StrictDataclassClassValidationError: for a combination that no model can be built from; the message names the fields.
+        StrictDataclassClassValidationError: for a combination that no model can be built from; the message names the
+        fields.
     """
 
     vocab_size: int = interval(min=1)(default=30522)
@@ -164,20 +166,22 @@ class DepthStackConfig(PreTrainedConfig):
         for kv_heads in self._layer_values("num_key_value_heads"):
             if kv_heads < 1 or self.num_attention_heads % kv_heads:
                 raise ValueError(
-                    f"num_attention_heads={self.num_attention_heads} is not a multiple of num_key_value_heads={kv_heads}"
+                    f"num_attention_heads={self.num_attention_heads} is not a multiple of "
+                    f"num_key_value_heads={kv_heads}"
                 )
 
     def validate_positions(self) -> None:
         """Every setting of a kind of position comes with that kind."""
-        if self.position == "rotary" and self.head_dim is not None:
-            self._validate_rotary(int(self.head_dim * self.rope_parameters.get("partial_rotary_factor", 1.0)))
+        if self.position == "rotary" and self.rope_parameters is not None and self.head_dim is not None:
+            self._validate_rotary(self.rope_parameters, self.head_dim)
         if self.position != "rotary" and self.rope_parameters is not None:
             raise ValueError(f"rope_parameters are given but position={self.position!r}: they need position='rotary'")
         if self.position.startswith("sinusoidal") and self.hidden_size % 2:
             raise ValueError(f"position={self.position!r} needs an even hidden_size, got {self.hidden_size}")
         if self.position != "learned" and self.position_offset:
             raise ValueError(
-                f"position_offset={self.position_offset} moves the rows of a learned table: it needs position='learned', "
+                f"position_offset={self.position_offset} moves the rows of a learned table: it needs "
+                "position='learned', "
                 f"got position={self.position!r}"
             )
         if self.positions_from == "pad_token":
@@ -185,21 +189,23 @@ class DepthStackConfig(PreTrainedConfig):
                 raise ValueError("positions_from='pad_token' needs a pad_token_id, got None")
             if self.position == "learned" and self.position_offset < 1:
                 raise ValueError(
-                    "positions_from='pad_token' gives padding the row before position 0: position_offset must be at least 1, "
+                    "positions_from='pad_token' gives padding the row before position 0: position_offset must be at "
+                    "least 1, "
                     f"got {self.position_offset}"
                 )
         self._validate_buckets()
 
-    def _validate_rotary(self, turned: int) -> None:
+    @staticmethod
+    def _validate_rotary(rope: RopeParameters | dict, head_dim: int) -> None:
+        turned = int(head_dim * rope.get("partial_rotary_factor", 1.0))
         if turned < 2:
             raise ValueError(
-                f"position='rotary' turns pairs of dimensions, and rope_parameters={self.rope_parameters} leave {turned} of "
-                f"head_dim={self.head_dim}"
+                f"position='rotary' turns pairs of dimensions, and rope_parameters={rope} leave {turned} of "
+                f"head_dim={head_dim}"
             )
-        if turned % 2 and turned == self.head_dim and self.rope_parameters["rope_type"] != "default":
+        if turned % 2 and turned == head_dim and rope["rope_type"] != "default":
             raise ValueError(
-                f"position='rotary' with rope_type={self.rope_parameters['rope_type']!r} needs an even head_dim, "
-                f"got {self.head_dim}"
+                f"position='rotary' with rope_type={rope['rope_type']!r} needs an even head_dim, got {head_dim}"
             )
 
     def _validate_buckets(self) -> None:
@@ -210,7 +216,7 @@ class DepthStackConfig(PreTrainedConfig):
                     f"relative_attention_num_buckets={buckets} and relative_attention_max_distance={distance} need "
                     f"position='bucketed', got position={self.position!r}"
                 )
-        elif buckets < 4 or buckets % 4 or distance <= buckets // 2:
+        elif not buckets or not distance or buckets % 4 or distance <= buckets // 2:
             raise ValueError(
                 "position='bucketed' needs relative_attention_num_buckets to be a multiple of 4 and "
                 "relative_attention_max_distance to be more than half of it, got "

@@ -86,10 +86,10 @@ class DepthEncoderModel(DepthEncoderPreTrainedModel):
     @capture_outputs
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPooling:
@@ -108,6 +108,7 @@ class DepthEncoderModel(DepthEncoderPreTrainedModel):
             raise ValueError("Give exactly one of input_ids and inputs_embeds")
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
+        assert inputs_embeds is not None
         if position_ids is None:
             position_ids = self._count_positions(input_ids, attention_mask, inputs_embeds)
 
@@ -165,12 +166,12 @@ class DepthEncoderForMaskedLM(DepthEncoderPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MaskedLMOutput:
         """Logits `[B, T, V]`; the loss is the mean over the `labels` `[B, T]` that are not -100.
@@ -199,11 +200,11 @@ class DepthEncoderForPreTrainingOutput(ModelOutput):
         attentions: where asked for, `num_hidden_layers` of `[B, H, T, T]`.
     """
 
-    loss: torch.FloatTensor | None = None
-    prediction_logits: torch.FloatTensor | None = None
-    seq_relationship_logits: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
+    loss: torch.Tensor | None = None
+    prediction_logits: torch.Tensor | None = None
+    seq_relationship_logits: torch.Tensor | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+    attentions: tuple[torch.Tensor, ...] | None = None
 
 
 class DepthEncoderForPreTraining(DepthEncoderPreTrainedModel):
@@ -223,13 +224,13 @@ class DepthEncoderForPreTraining(DepthEncoderPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
-        next_sentence_label: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
+        next_sentence_label: torch.Tensor | None = None,
         num_sequences_in_batch: torch.Tensor | int | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> DepthEncoderForPreTrainingOutput:
@@ -242,8 +243,8 @@ class DepthEncoderForPreTraining(DepthEncoderPreTrainedModel):
                 number of its masked tokens) the losses of the parts then add up to exactly that of the whole.
 
         `Trainer` splits batches too but counts masked tokens alone. So with `num_items_in_batch` and without
-        `num_sequences_in_batch` each text's next-sentence loss is weighted by its share of the masked tokens: the parts
-        add up to the whole here as well, and texts with equally many masked tokens weigh the same.
+        `num_sequences_in_batch` each text's next-sentence loss is weighted by its share of the masked tokens: the
+        parts add up to the whole here as well, and texts with equally many masked tokens weigh the same.
         """
         outputs = self.model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         prediction_logits = self.lm_head(self.head(outputs.last_hidden_state))
@@ -292,15 +293,15 @@ class DepthEncoderForSequenceClassification(DepthEncoderPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> SequenceClassifierOutput:
-        """Logits `[B, L]`; the loss follows `config.problem_type`, which is found out from `labels` if it is not set."""
+        """Logits `[B, L]`; the loss follows `config.problem_type`, which `labels` tell where it is not set."""
         outputs = self.model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         logits = self.classifier(self.dropout(outputs.pooler_output))
         loss = None
@@ -327,19 +328,20 @@ class DepthEncoderForMultipleChoice(DepthEncoderPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MultipleChoiceModelOutput:
-        """Logits `[B, C]` for inputs `[B, C, T]` (`inputs_embeds`: `[B, C, T, D]`); `labels` `[B]` name the right choice."""
+        """Logits `[B, C]` for inputs `[B, C, T]` (`inputs_embeds` `[B, C, T, D]`); `labels` `[B]` name a choice."""
         given = inputs_embeds if input_ids is None else input_ids
         if given is None or given.dim() < 3:
             raise ValueError(
-                "Multiple choice takes input_ids of shape [batch, choices, seq] (or inputs_embeds with one dimension more), "
+                "Multiple choice takes input_ids of shape [batch, choices, seq] (or inputs_embeds with one dimension "
+                "more), "
                 f"got {None if given is None else tuple(given.shape)}"
             )
         flat = [
@@ -368,12 +370,12 @@ class DepthEncoderForTokenClassification(DepthEncoderPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> TokenClassifierOutput:
         """Logits `[B, T, L]`; the loss is the mean over the `labels` `[B, T]` that are not -100."""
@@ -397,13 +399,13 @@ class DepthEncoderForQuestionAnswering(DepthEncoderPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        start_positions: torch.LongTensor | None = None,
-        end_positions: torch.LongTensor | None = None,
+        start_positions: torch.Tensor | None = None,
+        end_positions: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> QuestionAnsweringModelOutput:
         """Logits `[B, T]` twice; positions `[B]` outside of the text are left out of the loss, and so is padding."""

@@ -37,11 +37,13 @@ def count_positions(
 
     Tokens that are not counted get -1 (the row before position 0) for `"pad_token"` and 0 for `"attention_mask"`.
     """
-    counted, uncounted = None, 0
+    counted: torch.Tensor | None = None
+    uncounted = 0
     if config.positions_from == "attention_mask" and attention_mask is not None and attention_mask.dim() == 2:
         counted = attention_mask != 0
     elif config.positions_from == "pad_token" and input_ids is not None:
-        counted, uncounted = input_ids != config.pad_token_id, -1
+        assert config.pad_token_id is not None  # the config sees to that
+        counted, uncounted = input_ids.ne(config.pad_token_id), -1
     if counted is None:
         return torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device).unsqueeze(0)
     return (counted.cumsum(-1) - 1).masked_fill(~counted, uncounted)
@@ -58,15 +60,15 @@ class LearnedPositions(nn.Embedding):
             padding_idx=self.offset - 1 if config.positions_from == "pad_token" else None,
         )
 
-    def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """`[B, T]` to `[B, T, D]`; the table has its own dtype, so `dtype` is not needed."""
-        if position_ids.shape[-1] > self.num_embeddings - self.offset:
+    def forward(self, input: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Positions `[B, T]` to `[B, T, D]`; the table has its own dtype, so `dtype` is not needed."""
+        if input.shape[-1] > self.num_embeddings - self.offset:
             raise ValueError(
-                f"The sequence has {position_ids.shape[-1]} tokens, but the model has learned positions for "
+                f"The sequence has {input.shape[-1]} tokens, but the model has learned positions for "
                 f"max_position_embeddings={self.num_embeddings - self.offset}: truncate the text (the tokenizer's "
                 "truncation=True, max_length=...)"
             )
-        return super().forward(position_ids + self.offset)
+        return super().forward(input + self.offset)
 
 
 class SinusoidalPositions(nn.Module):
@@ -86,8 +88,8 @@ class SinusoidalPositions(nn.Module):
 class MixedSinusoidalPositions(SinusoidalPositions):
     """`softmax(W PE)`: sinusoids mixed by a learned matrix, then a softmax over the width.
 
-    Some surveys print this as GPT-3's position encoding. GPT-3 used learned positions (Brown et al. 2020, section 2.1);
-    the variant is here so that it can be tried, not because a known model has it.
+    Some surveys print this as GPT-3's position encoding. GPT-3 used learned positions (Brown et al. 2020, section
+    2.1); the variant is here so that it can be tried, not because a known model has it.
     """
 
     def __init__(self, config: DepthStackConfig):
@@ -111,7 +113,7 @@ class AlibiPositions(nn.Module):
 
     @property
     def slopes(self) -> list[float]:
-        """`2^(-8h/H)` for H a power of two, else those of the next lower power and every other one of the next higher."""
+        """`2^(-8h/H)` for H a power of two, else those of the lower power and every other one of the higher."""
         lower = 2 ** math.floor(math.log2(self.num_heads))
 
         def geometric(heads: int) -> list[float]:
@@ -135,6 +137,8 @@ class BucketedPositions(nn.Module):
 
     def __init__(self, config: DepthStackConfig):
         super().__init__()
+        assert config.relative_attention_num_buckets is not None  # the config fills these in
+        assert config.relative_attention_max_distance is not None
         self.num_buckets = config.relative_attention_num_buckets
         self.max_distance = config.relative_attention_max_distance
         self.table = nn.Embedding(self.num_buckets, config.num_attention_heads)
@@ -161,6 +165,8 @@ class DepthRotaryEmbedding(LlamaRotaryEmbedding):
     @staticmethod
     def compute_default_rope_parameters(config: DepthStackConfig, **kwargs: Any) -> tuple[torch.Tensor, float]:
         """Radians a position turns each pair by; a whole head of odd size leaves its last dimension alone."""
+        assert config.head_dim is not None  # the config fills these in
+        assert config.rope_parameters is not None
         size = int(config.head_dim * config.rope_parameters.get("partial_rotary_factor", 1.0))
         if size == config.head_dim:
             size -= size % 2
@@ -189,7 +195,8 @@ def apply_rotary(
     return torch.cat((parts[0], query[..., turned:]), -1), torch.cat((parts[1], key[..., turned:]), -1)
 
 
-# Kinds that give `[B, T, D]`, to be added to the embeddings, and kinds that give `[B, H, T, T]`, to be added to the scores.
+# Kinds that give `[B, T, D]`, to be added to the embeddings, and kinds that give `[B, H, T, T]`, to be added to the
+# scores.
 EMBEDDED = {
     "learned": LearnedPositions,
     "sinusoidal": SinusoidalPositions,

@@ -4,8 +4,8 @@
     accelerate launch -m hf_depth.recipes.distill CONFIG.yaml --output_dir OUT --layers 4 --learning_rate 1e-4
     accelerate launch -m hf_depth.recipes.distill CONFIG.yaml --output_dir OUT --resume_from_checkpoint latest
 
-Configs that come with the package are in `hf_depth.recipes.configs.distill`; a name without a folder is looked up there. A
-checkpoint with a masked-language-model head is distilled on masked text, any other encoder on its states.
+Configs that come with the package are in `hf_depth.recipes.configs.distill`; a name without a folder is looked up
+there. A checkpoint with a masked-language-model head is distilled on masked text, any other encoder on its states.
 """
 
 import importlib.resources

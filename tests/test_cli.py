@@ -107,7 +107,9 @@ def test_demo_does_the_main_job_on_a_checkpoint_and_text_of_ones_own(masked: boo
         (["--layers", "2", "--strategy", "luck"], ["luck", "even"]),
     ],
 )
-def test_resize_refuses_plans_that_do_not_fit(options: list[str], parts: list[str], bert: Path, tmp_path: Path) -> None:
+def test_resize_refuses_plans_that_do_not_fit(
+    options: list[str], parts: list[str], bert: Path, tmp_path: Path
+) -> None:
     before = snapshot(tmp_path)
     assert_refused(run("resize", bert, tmp_path / "out", *options), *parts)
     assert snapshot(tmp_path) == before

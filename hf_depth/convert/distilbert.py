@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019) as a depth encoder: BERT without segments, with a rectified dense layer before classifiers.
+"""DistilBERT (Sanh et al. 2019) as a depth encoder: BERT without segments, a rectified layer before classifiers.
 
 Its sinusoidal positions, where a config asks for them, are stored as a table and become a learned one.
 """

@@ -9,7 +9,8 @@ from torch.utils.data import Sampler
 class LengthGroupedBatches(Sampler[list[int]]):
     """Lists of rows of similar length, shuffled anew in every epoch and the same whenever an epoch is asked for again.
 
-    Rows are shuffled, cut into pools of `pool` batches, sorted by length within a pool and cut into batches, which are shuffled.
+    Rows are shuffled, cut into pools of `pool` batches, sorted by length within a pool and cut into batches, which
+    are shuffled.
 
     Args:
         lengths: tokens of every row.

@@ -26,8 +26,9 @@ def load_texts(
     """Texts without white space around them; empty ones are left out.
 
     Args:
-        source: `None` for the embedded sample (Debian package descriptions); a local `.txt` (one text a line), `.jsonl`, `.json`
-            or `.csv`, also with `.gz`; or the id of a data set of the Hub, with `:` before the name of a configuration.
+        source: `None` for the embedded sample (Debian package descriptions); a local `.txt` (one text a line),
+            `.jsonl`, `.json` or `.csv`, also with `.gz`; or the id of a data set of the Hub, with `:` before the name
+            of a configuration.
         split: split of the sample or of a Hub data set; a local file is one split.
         field: the field that holds the text; by default `text`, `document`, `sentence` or `content`.
         limit: number of texts at most.
@@ -69,7 +70,8 @@ def split_held_out(texts: Sequence[str], held_out: int, seed: int = 0) -> tuple[
     distinct = list(dict.fromkeys(texts))
     if not 0 < held_out < len(distinct):
         raise DepthError(
-            f"{held_out} texts cannot be held out of {len(distinct)} different ones with some left to train on; give more text"
+            f"{held_out} texts cannot be held out of {len(distinct)} different ones with some left to train on; give "
+            "more text"
         )
     ranked = sorted(distinct, key=lambda text: hashlib.sha256(f"{seed}:{text}".encode()).digest())
     evaluated = set(ranked[:held_out])

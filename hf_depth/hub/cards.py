@@ -3,6 +3,7 @@
 import importlib.resources
 import json
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, StrictUndefined
 from transformers import PreTrainedModel
 
-import hf_depth
 from hf_depth.errors import DepthError
 from hf_depth.hub.escape import escape_markdown, fence, one_line
 from hf_depth.plan import DepthPlan
@@ -37,9 +37,10 @@ def model_card(model: PreTrainedModel, results: Mapping[str, Any] | None = None)
 
     Args:
         model: the model; its config says its depth and the plan that made it.
-        results: what was measured, as `hf-depth demo` writes it to `results.json`: objects `teacher`, `cut` and `healed`, each
-            with `layers`, `parameters`, `cosine`, `spearman` and `latency_ratio`; any of `base_model` and `dataset` (Hub ids),
-            `license`, `language`, `title`, `evaluated_on`, `trained_on` (words) and `command` (the one that made it).
+        results: what was measured, as `hf-depth demo` writes it to `results.json`: objects `teacher`, `cut` and
+            `healed`, each with `layers`, `parameters`, `cosine`, `spearman` and `latency_ratio`; any of `base_model`
+            and `dataset` (Hub ids), `license`, `language`, `title`, `evaluated_on`, `trained_on` (words) and
+            `command` (the one that made it).
 
     Returns:
         The card; text from `results` is escaped. `card.save(path)` writes it.
@@ -74,7 +75,7 @@ def model_card(model: PreTrainedModel, results: Mapping[str, Any] | None = None)
         command=results.get("command"),
         usage=usage(model, "FOLDER_OR_HUB_ID"),
         versions={
-            "hf_depth": hf_depth.__version__,
+            "hf_depth": version("hf-depth"),
             "transformers": transformers.__version__,
             "torch": torch.__version__,
         },
@@ -139,4 +140,4 @@ def _base_name(base_model: str | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return "-" if value is None else f"{value:.3f}"

@@ -5,7 +5,7 @@ import re
 
 
 def one_line(text: object) -> str:
-    """`text` with every run of white space as one space; front matter that ends early would be read as something else."""
+    """`text` with every run of white space as one space, so that it cannot end the front matter it stands in."""
     return " ".join(str(text).split())
 
 

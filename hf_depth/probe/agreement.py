@@ -15,7 +15,8 @@ class Agreement:
     """A student's embeddings against a teacher's.
 
     Attributes:
-        cosine: mean over the texts of the cosine between the two embeddings of a text; it needs equal widths, else `None`.
+        cosine: mean over the texts of the cosine between the two embeddings of a text; it needs equal widths, else
+            `None`.
         spearman: rank correlation between the two models' cosine similarities of all pairs of texts.
     """
 

@@ -1,4 +1,4 @@
-"""One line of a results table: a model's size, its agreement with a teacher on held-out text, and its time against the teacher's."""
+"""A line of a results table: a model's size, its agreement with a teacher on held-out text, and its time."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -36,16 +36,17 @@ def resize(
         widths: not taken; there to say so.
 
     Returns:
-        A new model of the same class, dtype and device. Layers are copies, also where the plan names one twice, and fresh ones
-        are initialised as the model's class does; indices, `num_hidden_layers` and all per-layer settings are those of the new
-        depth, and `config.depth_plan` holds the plan.
+        A new model of the same class, dtype and device. Layers are copies, also where the plan names one twice, and
+        fresh ones are initialised as the model's class does; indices, `num_hidden_layers` and all per-layer settings
+        are those of the new depth, and `config.depth_plan` holds the plan.
 
     Raises:
         DepthError: if the plan does not fit the model, or something other than a depth is to be changed.
     """
     if widths:
         raise DepthError(
-            f"resize changes depth alone, and was given {', '.join(f'{name}={value!r}' for name, value in widths.items())}: "
+            f"resize changes depth alone, and was given "
+            f"{', '.join(f'{name}={value!r}' for name, value in widths.items())}: "
             "a width cannot change without losing the weights"
         )
     stacks = find_stacks(model)
@@ -89,7 +90,8 @@ def _make_plan(
     if not isinstance(layers, Mapping):
         if len(stacks) > 1:
             raise DepthError(
-                f"layers={layers} could mean any of the stacks {', '.join(stacks)}; name them, layers={{'{next(iter(stacks))}': "
+                f"layers={layers} could mean any of the stacks {', '.join(stacks)}; name them, "
+                f"layers={{'{next(iter(stacks))}': "
                 f"{layers}}}"
             )
         layers = dict.fromkeys(stacks, layers)
@@ -131,7 +133,7 @@ def _resize_config(config: PreTrainedConfig, plan: DepthPlan, stacks: Mapping[st
 
 
 def _fill(sources: Sequence[int | None]) -> list[int]:
-    """Sources in which a fresh layer takes its settings from the layer below it, or from the first one that has a source."""
+    """Sources with none missing: a fresh layer has that of the layer below it, or else the first one there is."""
     known = next((source for source in sources if source is not None), 0)
     filled = []
     for source in sources:

@@ -27,10 +27,12 @@ class LayerStack:
     """One stack of layers in a model.
 
     Attributes:
-        name: `"layers"` for the only stack of a model; `"encoder"` and `"decoder"`, or the path, where there are several.
+        name: `"layers"` for the only stack of a model; `"encoder"` and `"decoder"`, or the path, where there are
+            several.
         path: dotted path of the module list, e.g. `"bert.encoder.layer"`.
         layers: the module list itself.
-        config_path: attributes that lead from the model's config to the one that holds the depth; empty for the config itself.
+        config_path: attributes that lead from the model's config to the one that holds the depth; empty for the
+            config itself.
         depth_field: the field that holds the depth, as it is saved, e.g. `"n_layers"` for DistilBERT.
     """
 
@@ -104,7 +106,8 @@ def _describe(model: PreTrainedModel, path: str, is_only: bool) -> LayerStack:
         )
     if getattr(config, field) != len(layers):
         raise DepthError(
-            f"The config says {field}={getattr(config, field)}, but {path} has {len(layers)} layers: the model was changed by "
+            f"The config says {field}={getattr(config, field)}, but {path} has {len(layers)} layers: the model was "
+            "changed by "
             "hand; load it anew and resize that"
         )
     return LayerStack(name, path, layers, config_path, field)

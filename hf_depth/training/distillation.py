@@ -41,12 +41,13 @@ class DistillWeights:
     """How much each term counts; a term of weight 0 is not computed.
 
     Attributes:
-        logits: `T^2 KL(teacher || student)`, a mean over valid items: targets where labels are given, else real tokens; texts;
-            or starts and ends of answers.
+        logits: `T^2 KL(teacher || student)`, a mean over valid items: targets where labels are given, else real
+            tokens; texts; or starts and ends of answers.
         hidden: squared error of the hidden states of the mapped layers, a mean over real tokens and the width.
         attention: `KL(teacher || student)` of the attention of the mapped layers, a mean over real tokens and heads.
         tokens: squared error of the last hidden states, a mean over real tokens and the width.
-        embedding: `1 - cos` of the sentence embeddings (mean of the last hidden states over real tokens), a mean over texts.
+        embedding: `1 - cos` of the sentence embeddings (mean of the last hidden states over real tokens), a mean over
+            texts.
         labels: the student's own loss.
     """
 
@@ -68,13 +69,13 @@ class DistillWeights:
 class Distiller(nn.Module):
     """The objective of distillation (see `Objective`): a teacher's outputs as targets.
 
-    The teacher is not a part of this module: it is not saved, moved, or switched to training with it, and it is run without
-    gradients. Where widths differ, learned projections of the student's states onto the teacher's width are this module's
-    parameters, to be trained with the student and not saved with it.
+    The teacher is not a part of this module: it is not saved, moved, or switched to training with it, and it is run
+    without gradients. Where widths differ, learned projections of the student's states onto the teacher's width are
+    this module's parameters, to be trained with the student and not saved with it.
 
-    Batches are mappings with `input_ids`, `attention_mask` and what else the models take. Each model is given those entries that
-    its forward pass names; `labels` go to the student alone. With `teacher_last_hidden_state` `[batch, seq, hidden]` in the
-    batch (`CachedTeacher`) the teacher is only run for terms that need more.
+    Batches are mappings with `input_ids`, `attention_mask` and what else the models take. Each model is given those
+    entries that its forward pass names; `labels` go to the student alone. With `teacher_last_hidden_state` `[batch,
+    seq, hidden]` in the batch (`CachedTeacher`) the teacher is only run for terms that need more.
 
     Args:
         teacher: the teacher; `None` where every batch has its last hidden states.
@@ -82,7 +83,8 @@ class Distiller(nn.Module):
         layer_map: student layer -> teacher layer for `hidden` and `attention`, or the plan that made the student.
         temperature: of the soft targets (Hinton et al. 2015).
         chunk_size: rows of logits at once, recomputed in the backward pass; `None` takes all.
-        align_vocab: what to do if the teacher has another number of classes: refuse, or compare the first ones both have.
+        align_vocab: what to do if the teacher has another number of classes: refuse, or compare the first ones both
+            have.
         weights: of the terms, see `DistillWeights`.
 
     Raises:
@@ -134,7 +136,8 @@ class Distiller(nn.Module):
         return self._outside[0]
 
     def count(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`tokens`, `sequences`, and where they are needed `targets` (of the logits) and what the student's loss counts."""
+        """`tokens`, `sequences` and, where needed, `targets` (of the logits) and what the student's own loss "
+        "counts."""
         kept = _kept(batch)
         counts = {"tokens": kept.sum(), "sequences": torch.tensor(len(kept), device=kept.device)}
         if self.weights.logits:
@@ -234,7 +237,8 @@ class Distiller(nn.Module):
         for name, weights in (("student", ours), ("teacher", theirs)):
             if not weights or any(layer is None for layer in weights):
                 raise DepthError(
-                    f"The {name} returned no attention weights; run it with attn_implementation='eager' or drop the term"
+                    f"The {name} returned no attention weights; run it with attn_implementation='eager' or drop the "
+                    "term"
                 )
         sums = [attention_sum(ours[index], theirs[source], kept) for index, source in self.layer_map.items()]
         return torch.stack(sums).mean()
@@ -253,7 +257,8 @@ class Distiller(nn.Module):
         ours = self._project("last", student.last_hidden_state)
         if ours.shape != teacher.last_hidden_state.shape:
             raise DepthError(
-                f"The student's last hidden states are {tuple(ours.shape)}, the teacher's {tuple(teacher.last_hidden_state.shape)}; "
+                f"The student's last hidden states are {tuple(ours.shape)}, the teacher's "
+                f"{tuple(teacher.last_hidden_state.shape)}; "
                 "they must be of the same texts, and without a teacher at hand of the same width"
             )
         return ours, teacher.last_hidden_state
@@ -281,7 +286,8 @@ class Distiller(nn.Module):
         ours, theirs = (getattr(model.config, field) for model in (student, self.teacher))
         if ours != theirs and align_vocab != "truncate" and self._logits_of != "answers":
             raise DepthError(
-                f"The student has {field}={ours} and the teacher {field}={theirs}; their logits are about different things "
+                f"The student has {field}={ours} and the teacher {field}={theirs}; their logits are about different "
+                "things "
                 "(align_vocab='truncate' compares the first ones that both have)"
             )
 
@@ -290,7 +296,8 @@ class Distiller(nn.Module):
         heads = [model.config.num_attention_heads for model in (student, self.teacher)]
         if heads[0] != heads[1]:
             raise DepthError(
-                f"The term attention compares heads one by one: the student has {heads[0]} of them, the teacher {heads[1]}"
+                f"The term attention compares heads one by one: the student has {heads[0]} of them, the teacher "
+                f"{heads[1]}"
             )
         for name, model in (("student", student), ("teacher", self.teacher)):
             used = model.config._attn_implementation

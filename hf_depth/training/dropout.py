@@ -10,10 +10,15 @@ from torch import nn
 def dropout_set_to(model: nn.Module, probability: float) -> Iterator[None]:
     """Inside, every dropout of the model has this probability; afterwards each has its own again.
 
-    A student that copies a teacher fits fewer steps better without dropout: its targets are no labels to be overfitted.
+    A student that copies a teacher fits fewer steps better without dropout: its targets are no labels to be
+    overfitted.
     """
-    layers = [(module, "p") for module in model.modules() if isinstance(module, nn.Dropout)]
-    layers += [(module, "attention_dropout") for module in model.modules() if _has_attention_dropout(module)]
+    layers: list[tuple[nn.Module, str]] = []
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            layers.append((module, "p"))
+        elif isinstance(getattr(module, "attention_dropout", None), float | int):
+            layers.append((module, "attention_dropout"))
     before = [getattr(module, name) for module, name in layers]
     for module, name in layers:
         setattr(module, name, probability)
@@ -22,7 +27,3 @@ def dropout_set_to(model: nn.Module, probability: float) -> Iterator[None]:
     finally:
         for (module, name), value in zip(layers, before, strict=True):
             setattr(module, name, value)
-
-
-def _has_attention_dropout(module: nn.Module) -> bool:
-    return isinstance(getattr(module, "attention_dropout", None), float | int)

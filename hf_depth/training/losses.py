@@ -1,4 +1,4 @@
-"""Distances between a student's and a teacher's outputs, as sums over items: who knows the number of all items divides.
+"""Distances between a student's and a teacher's outputs, as sums over items, to be divided by whoever counts them.
 
 Shapes: N items, V classes, D width, B batch, H heads, T queries, S keys. Everything is computed in float32.
 """

@@ -1,4 +1,5 @@
-"""The command line of recipes: a YAML file, then overrides; one dataclass says what there is, and a misspelt key is an error."""
+"""The command line of recipes: a YAML file, then overrides, all fields of one dataclass; a misspelt key is an "
+"error."""
 
 import difflib
 import sys
@@ -28,7 +29,7 @@ def parse_arguments(arguments_class: type[ArgumentsT], argv: Sequence[str] | Non
     words = list(sys.argv[1:] if argv is None else argv)
     known = {each.name for each in fields(arguments_class) if each.init}  # type: ignore[arg-type]
     settings = _read(Path(words.pop(0)), known) if words and not words[0].startswith("-") else {}
-    parser = HfArgumentParser(arguments_class, allow_abbrev=False)  # type: ignore[arg-type]
+    parser = HfArgumentParser(arguments_class, allow_abbrev=False)
     parser.set_defaults(**settings)
     parsed, rest = parser.parse_args_into_dataclasses(args=words, return_remaining_strings=True)
     if rest:

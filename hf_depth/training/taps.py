@@ -51,7 +51,7 @@ def only_stack(model: PreTrainedModel) -> LayerStack:
 
 @contextmanager
 def watch(model: nn.Module, layers: Collection[int] = ()) -> Iterator[Seen]:
-    """Inside, every forward pass of `model` fills what is yielded; the hooks are gone at the end, also after an error."""
+    """Inside, every forward pass of `model` fills what is yielded; the hooks are gone afterwards, also on an error."""
     inner, seen = unwrap(model), Seen()
 
     def keep_outputs(module: nn.Module, inputs: Any, outputs: Any) -> None:

@@ -1,4 +1,4 @@
-"""A teacher that is run once: its last hidden states on every text, kept in memory, and served as batches with targets."""
+"""A teacher that is run once: its last hidden states on every text, kept in memory and served as targets."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -63,7 +63,7 @@ class CachedTeacher(Dataset[dict[str, Any]]):
 
     @property
     def variance(self) -> float:
-        """Variance of the teacher's states over tokens, a mean over the width: what a squared error is large or small against."""
+        """Variance of the states over tokens, a mean over the width: the scale of a squared error."""
         return self.states.float().var(0).mean().item()
 
     def __len__(self) -> int:

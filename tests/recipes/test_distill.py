@@ -1,4 +1,4 @@
-"""Every config of the recipe runs to its end on a tiny checkpoint; misspelt keys are errors; a killed run is resumed."""
+"""Every config of the recipe runs to its end on a tiny checkpoint; a misspelt key is an error; a run is resumed."""
 
 import json
 import signal
@@ -95,7 +95,16 @@ def test_a_student_of_its_own_is_trained(setting: list[str], tmp_path: Path) -> 
 
 @pytest.mark.heavy
 def test_a_run_that_is_killed_is_resumed_to_the_same_weights(setting: list[str], tmp_path: Path) -> None:
-    words = ["masked_lm.yaml", *setting, "--max_steps", "12", "--save_steps", "4", "--gradient_accumulation_steps", "2"]
+    words = [
+        "masked_lm.yaml",
+        *setting,
+        "--max_steps",
+        "12",
+        "--save_steps",
+        "4",
+        "--gradient_accumulation_steps",
+        "2",
+    ]
 
     def command(out: str, *more: str) -> list[str]:
         module = [sys.executable, "-m", "hf_depth.recipes.distill"]

@@ -258,8 +258,9 @@ def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 
 def test_killed_run_resumes_to_the_same_weights_bit_for_bit(tmp_path: Path) -> None:
-    # Micro-batches are counted, and evaluation batches at the first evaluation: 2 + 1, 2, 1; 2, 2, 1. So the 11th count
-    # is in step 6, with checkpoint-4 written and step 5 logged; the other run dies with checkpoint-4 half-written.
+    # Micro-batches are counted, and evaluation batches at the first evaluation: 2 + 1, 2, 1; 2, 2, 1. So the 11th
+    # count is in step 6, with checkpoint-4 written and step 5 logged; the other run dies with checkpoint-4
+    # half-written.
     kills = {"between": ("11", ""), "saving": ("0", "checkpoint-4")}
     running = {
         name: run_python(["-c", KILLED, str(tmp_path / name), *when], wait=False) for name, when in kills.items()

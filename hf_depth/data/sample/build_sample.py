@@ -2,8 +2,9 @@
 
     python -m hf_depth.data.sample.build_sample SOURCE_DIR [OUT_DIR]
 
-SOURCE_DIR holds `train.jsonl.gz` and `validation.jsonl.gz` with `id`, `section`, `representative`, `document` and `summary`. One row a
-source package is taken (`representative`), the first paragraph of its description, in an order that depends on the ids alone.
+SOURCE_DIR holds `train.jsonl.gz` and `validation.jsonl.gz` with `id`, `section`, `representative`, `document` and
+`summary`. One row a source package is taken (`representative`), the first paragraph of its description, in an order
+that depends on the ids alone.
 """
 
 import gzip
@@ -18,7 +19,7 @@ MIN_WORDS = 5
 
 
 def select(rows: Iterator[dict], count: int, exclude: set[str]) -> list[dict]:
-    """`count` rows with distinct first paragraphs that are not in `exclude`, chosen and ordered by a hash of their ids."""
+    """`count` rows with distinct first paragraphs not in `exclude`, chosen and ordered by a hash of their ids."""
     chosen: dict[str, dict] = {}
     for row in sorted(rows, key=lambda row: hashlib.sha256(row["id"].encode()).hexdigest()):
         document = " ".join(row["document"].split("\n\n")[0].split())
