@@ -45,7 +45,7 @@ HELD_OUT = 500
 TRAINED_ON = 12_000
 STEPS = 3_000
 BATCH_SIZE = 16
-EVALUATIONS = 8
+EVALUATIONS = 6
 
 
 def run_demo(
@@ -214,7 +214,9 @@ def _heal(
 
 
 def _numbers(measure: StudentMeasure, model: PreTrainedModel) -> dict[str, float]:
-    return {name: value for name, value in asdict(measure.agreement(model)).items() if value is not None}
+    """Agreement for the curve, in the precision of training."""
+    agreement = asdict(measure.agreement(model, torch.bfloat16))
+    return {name: value for name, value in agreement.items() if value is not None}
 
 
 def _table(rows: dict[str, Row]) -> Table:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from accelerate.state import AcceleratorState
 
 TINY = {
     "vocab_size": 97,
@@ -24,6 +25,7 @@ TINY = {
 
 @pytest.fixture(autouse=True)
 def _repeatable() -> None:
+    AcceleratorState._reset_state(reset_partial_state=True)  # it is one a process, with one precision for all runs
     torch.manual_seed(0)
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -10,7 +11,7 @@ from hf_depth.cost import count_parameters, latency_ratios
 from hf_depth.probe.agreement import Agreement, measure_agreement
 from hf_depth.probe.embeddings import embed_texts
 
-TIMED_TEXTS = 16
+TIMED_TEXTS, TIMED_ROUNDS = 8, 12
 
 
 @dataclass(frozen=True)
@@ -52,24 +53,24 @@ class StudentMeasure:
         )
         self.batch = {name: batch[name] for name in ("input_ids", "attention_mask")}
 
-    def agreement(self, model: PreTrainedModel) -> Agreement:
-        """How far a model's sentence embeddings agree with the teacher's."""
-        return measure_agreement(self._embed(model), self.target)
+    def agreement(self, model: PreTrainedModel, dtype: torch.dtype | None = None) -> Agreement:
+        """How far a model's sentence embeddings, computed under autocast in `dtype`, agree with the teacher's."""
+        return measure_agreement(self._embed(model, dtype), self.target)
 
     def row(self, model: PreTrainedModel) -> Row:
-        """The model's line of the table; it is timed in evaluation mode."""
+        """The model's line of the table; it is timed in evaluation mode. The teacher's own time is 1, by definition."""
+        ratio = 1.0 if model is self.teacher else self._latency_ratio(model)
+        agreement = asdict(self.agreement(model))
+        return Row(model.config.num_hidden_layers, count_parameters(model), latency_ratio=ratio, **agreement)
+
+    def _latency_ratio(self, model: PreTrainedModel) -> float:
         encoders = {"teacher": self.teacher.base_model.eval(), "model": model.base_model}
         was_training = model.training
         model.eval()
         runs = {name: (lambda encoder=encoder: encoder(**self.batch)) for name, encoder in encoders.items()}
-        ratios = latency_ratios(runs, reference="teacher")
+        ratios = latency_ratios(runs, reference="teacher", repeats=TIMED_ROUNDS)
         model.train(was_training)
-        return Row(
-            layers=model.config.num_hidden_layers,
-            parameters=count_parameters(model),
-            latency_ratio=ratios["model"],
-            **asdict(self.agreement(model)),
-        )
+        return ratios["model"]
 
-    def _embed(self, model: PreTrainedModel) -> Tensor:
-        return embed_texts(model.base_model, self.tokenizer, self.texts, max_length=self.max_length)
+    def _embed(self, model: PreTrainedModel, dtype: torch.dtype | None = None) -> Tensor:
+        return embed_texts(model.base_model, self.tokenizer, self.texts, max_length=self.max_length, dtype=dtype)

@@ -233,10 +233,6 @@ class Engine:
         self.accelerator.wait_for_everyone()
         return self.output_dir
 
-    def close(self) -> None:
-        """Part from the other processes; a script with several calls it last, or their exits race and may abort."""
-        self.accelerator.end_training()
-
     def _windows(self) -> Iterator[list[Batch]]:
         """The micro-batches of every step that is left to do."""
         size = self.args.gradient_accumulation_steps
