@@ -12,6 +12,8 @@ from hf_depth.errors import DepthError
 # The name of a stack that a plan does not name: it means the only stack of the model that the plan is applied to.
 SINGLE = ""
 FRESH = "+"
+# A misprint such as "0-3000000000" is refused before it is spelt out.
+HIGHEST_LAYER = 99_999
 
 Sources = tuple[int | None, ...]
 
@@ -50,12 +52,12 @@ def _checked(strategy: Callable[[int, int], Sources]) -> Callable[[int, int], So
     return choose
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class DepthPlan:
     """Where the layers of a model of another depth come from.
 
     Plans are made by `keep`, by a strategy (`even`, `spread`, `first`, `last`) or from text (`parse`), and compare
-    and hash by what they say.
+    and hash by what they say; the order of the stacks says nothing (a saved config sorts it).
 
     >>> plan = DepthPlan.keep([0, 1, 2, 5, None])
     >>> str(plan)
@@ -77,6 +79,22 @@ class DepthPlan:
         }
     )
 
+    def __post_init__(self) -> None:
+        stacks: object = self._stacks
+        if not isinstance(stacks, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in stacks):
+            raise DepthError(f"A plan is made by DepthPlan.keep, .parse or a strategy such as .even, got {stacks!r}")
+        if not stacks:
+            raise DepthError("The plan is empty: name at least one stack and one layer")
+        checked = {_check_name(name): _check_sources(name, sources) for name, sources in stacks}
+        if len(checked) < len(stacks):
+            raise DepthError(f"The plan has two entries for one stack: {', '.join(name for name, _ in stacks)}")
+        if SINGLE in checked and len(checked) > 1:
+            named = ", ".join(name for name in checked if name)
+            raise DepthError(
+                f"The plan has layers of a stack without a name beside those of {named}; name every stack"
+            )
+        object.__setattr__(self, "_stacks", tuple(checked.items()))
+
     @classmethod
     def keep(cls, layers: Sequence[int | None] | Mapping[str, Sequence[int | None]]) -> "DepthPlan":
         """A plan of source layers in their new order, `None` for a fresh layer; by stack for a model with several.
@@ -85,9 +103,7 @@ class DepthPlan:
             DepthError: for no layers, or entries that are neither `None` nor whole numbers of at least 0.
         """
         named = layers if isinstance(layers, Mapping) else {SINGLE: layers}
-        if not named:
-            raise DepthError("The plan is empty: name at least one stack and one layer")
-        return cls(tuple((_check_name(name), _check_sources(name, sources)) for name, sources in named.items()))
+        return cls(tuple(named.items()))  # type: ignore[arg-type]  # checked and made tuples there
 
     @classmethod
     def even(cls, source: int, target: int) -> "DepthPlan":
@@ -119,12 +135,17 @@ class DepthPlan:
         Raises:
             DepthError: for text that is no plan; says what part of it.
         """
+        if not isinstance(text, str):
+            raise DepthError(f"A plan is read from text such as '0-3,8-11', got {text!r}; lists go to DepthPlan.keep")
         stacks: dict[str, list[int | None]] = {}
         for part in text.split(";"):
             name, equals, layers = part.rpartition("=")
             name = name.strip()
             if name in stacks:
-                raise DepthError(f"The plan {text!r} has two entries for the stack {name or 'without a name'!r}")
+                twice = (
+                    f"two entries for the stack {name!r}" if name else "two stacks without a name; name every stack"
+                )
+                raise DepthError(f"The plan {text!r} has {twice}")
             if equals and not name:
                 raise DepthError(f"The plan {text!r} has a stack without a name before '='")
             stacks[name] = [source for item in layers.split(",") for source in _parse_item(item.strip(), text)]
@@ -133,7 +154,7 @@ class DepthPlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "DepthPlan":
         """A plan from the form of `to_dict`."""
-        if not isinstance(data, Mapping) or not isinstance(data.get("stacks"), Mapping):
+        if not isinstance(data, Mapping) or set(data) != {"stacks"} or not isinstance(data["stacks"], Mapping):
             raise DepthError(f"A plan is saved as {{'stacks': {{name: [layers]}}}}, got {data!r}")
         return cls.keep(data["stacks"])
 
@@ -141,9 +162,10 @@ class DepthPlan:
     def from_json(cls, text: str) -> "DepthPlan":
         """A plan from the form of `to_json`."""
         try:
-            return cls.from_dict(json.loads(text))
-        except json.JSONDecodeError as error:
+            data = json.loads(text)
+        except (TypeError, ValueError) as error:
             raise DepthError(f"The plan is no JSON: {error}") from error
+        return cls.from_dict(data)
 
     def to_dict(self) -> dict[str, dict[str, list[int | None]]]:
         """The plan in plain types, as configs record it."""
@@ -187,6 +209,8 @@ class DepthPlan:
         Raises:
             DepthError: for a stack that the model lacks, or a layer that the stack lacks.
         """
+        if not depths:
+            raise DepthError(f"The plan {self} has nothing to apply to: the model has no stack of layers")
         named = dict(self._stacks)
         if SINGLE in named:
             if len(depths) > 1:
@@ -205,6 +229,12 @@ class DepthPlan:
                     f"(0-{depths[name] - 1})"
                 )
         return DepthPlan.keep({name: named.get(name, range(depth)) for name, depth in depths.items()})
+
+    def __eq__(self, other: object) -> bool:
+        return dict(self._stacks) == dict(other._stacks) if isinstance(other, DepthPlan) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._stacks))
 
     def __str__(self) -> str:
         return ";".join(f"{name}={_write(sources)}" if name else _write(sources) for name, sources in self._stacks)
@@ -226,9 +256,11 @@ def _check_sources(name: str, sources: Sequence[int | None]) -> Sources:
     if not sources:
         raise DepthError(f"The plan{where} is empty: name at least one layer")
     for source in sources:
-        if source is not None and (isinstance(source, bool) or not isinstance(source, int) or source < 0):
+        if source is None:
+            continue
+        if isinstance(source, bool) or not isinstance(source, int) or not 0 <= source <= HIGHEST_LAYER:
             raise DepthError(
-                f"A layer{where} is a whole number of at least 0, or None for a fresh one, got {source!r}"
+                f"A layer{where} is a whole number from 0 to {HIGHEST_LAYER}, or None for a fresh one, got {source!r}"
             )
     return tuple(sources)
 
@@ -236,11 +268,12 @@ def _check_sources(name: str, sources: Sequence[int | None]) -> Sources:
 def _parse_item(item: str, text: str) -> list[int | None]:
     if item == FRESH:
         return [None]
-    match = re.fullmatch(r"(\d+)(?:\s*-\s*(\d+))?", item, re.ASCII)
+    match = re.fullmatch(r"0*(\d{1,5})(?:\s*-\s*0*(\d{1,5}))?", item, re.ASCII)
     if match is None:
         what = f"{item!r}" if item else "an empty entry" if text.strip() else "nothing (it is empty)"
         raise DepthError(
-            f"The plan {text!r} holds {what}; it takes layers ('5'), ranges ('0-3') and '{FRESH}' for a fresh one"
+            f"The plan {text!r} holds {what}; it takes layers ('5', at most {HIGHEST_LAYER}), ranges ('0-3') and "
+            f"'{FRESH}' for a fresh one"
         )
     start, end = int(match[1]), int(match[2] or match[1])
     if end < start:

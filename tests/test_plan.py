@@ -1,6 +1,7 @@
 """Plans say where layers come from, in every form the same, and refuse what is no plan."""
 
 import copy
+import json
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from hf_depth import DepthError, DepthPlan
 
 SOURCES = st.lists(st.none() | st.integers(0, 30), min_size=1, max_size=12)
-NAMES = st.from_regex(r"[a-z][a-z0-9_.]{0,8}", fullmatch=True)
+NAMES = st.text(st.characters(exclude_characters=";=", exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
+    lambda name: name == name.strip()
+)
 PLANS = st.builds(DepthPlan.keep, SOURCES | st.dictionaries(NAMES, SOURCES, min_size=1, max_size=3))
 
 
@@ -19,6 +22,15 @@ def test_text_and_json_give_the_plan_back(plan: DepthPlan) -> None:
     assert DepthPlan.from_json(plan.to_json()) == plan
     assert eval(repr(plan)) == plan
     assert hash(DepthPlan.parse(str(plan))) == hash(plan)
+
+
+def test_plans_compare_by_what_they_say_in_any_order_of_stacks() -> None:
+    plan = DepthPlan.keep({"encoder": [0, 1], "decoder": [None]})
+    sorted_by_a_config = DepthPlan.from_json(json.dumps(plan.to_dict(), sort_keys=True))
+    assert sorted_by_a_config == plan
+    assert hash(sorted_by_a_config) == hash(plan)
+    assert plan != DepthPlan.keep({"encoder": [0, 1], "decoder": [0]})
+    assert plan != plan.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -40,19 +52,57 @@ def test_text_names_several_stacks() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "a", "1,,2", "5-2", "-1", "1.5", "0-", "=1", "a=1;a=2", "1;2", "encoder=", "٣"]
+    "text",
+    [
+        *("", " ", "a", "1,,2", "5-2", "-1", "1.5", "0-", "=1", "a=1;a=2", "1;2", "encoder=", "٣"),
+        *("0-3000000000", "9" * 5000, "1;a=2", "a=1;", None, 5, [0]),
+    ],
+    ids=lambda text: repr(text)[:20],
 )
-def test_text_that_is_no_plan_is_refused(text: str) -> None:
+def test_text_that_is_no_plan_is_refused(text: object) -> None:
     with pytest.raises(DepthError):
         DepthPlan.parse(text)
 
 
 @pytest.mark.parametrize(
-    "layers", [[], {}, {"encoder": []}, [-1], [True], [1.0], ["1"], "12", {"a;b": [0]}, {3: [0]}, 5]
+    "layers",
+    [
+        [],
+        {},
+        {"encoder": []},
+        [-1],
+        [True],
+        [1.0],
+        ["1"],
+        "12",
+        {"a;b": [0]},
+        {3: [0]},
+        5,
+        {"": [0], "a": [0]},
+        [10**6],
+    ],
 )
 def test_what_is_no_plan_is_refused(layers: object) -> None:
     with pytest.raises(DepthError):
         DepthPlan.keep(layers)
+
+
+@pytest.mark.parametrize("stacks", [[0, 2], (0, 2), (), (("a", (-1,)),), (("a", (0,)), ("a", (1,))), {"a": [0]}])
+def test_a_plan_made_without_a_maker_is_checked_too(stacks: object) -> None:
+    with pytest.raises(DepthError):
+        DepthPlan(stacks)
+
+
+@pytest.mark.parametrize("data", [None, [], {}, {"stacks": []}, {"stacks": {"a": [0]}, "layers": 3}])
+def test_a_saved_plan_of_another_form_is_refused(data: object) -> None:
+    with pytest.raises(DepthError, match="saved as"):
+        DepthPlan.from_dict(data)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[0,", 5, None])
+def test_what_is_no_json_is_refused(text: object) -> None:
+    with pytest.raises(DepthError, match="no JSON"):
+        DepthPlan.from_json(text)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +160,7 @@ def test_resolving_names_the_only_stack_and_keeps_the_others_whole() -> None:
     [
         (DepthPlan.keep([0, 6]), {"layers": 6}, r"Layer 6.*'layers' has 6 layers \(0-5\)"),
         (DepthPlan.keep({"decoder": [0]}), {"layers": 6}, r"no stack 'decoder'.*layers"),
+        (DepthPlan.keep([0]), {}, "no stack of layers"),
         (DepthPlan.keep([0]), {"encoder": 2, "decoder": 2}, r"encoder, decoder.*encoder=0"),
     ],
 )

@@ -58,7 +58,7 @@ class StudentMeasure:
         return measure_agreement(self._embed(model, dtype), self.target)
 
     def row(self, model: PreTrainedModel) -> Row:
-        """The model's line of the table; it is timed in evaluation mode. The teacher's own time is 1, by definition."""
+        """The model's line of the table; timed in evaluation mode. The teacher's own time is 1 by definition."""
         ratio = 1.0 if model is self.teacher else self._latency_ratio(model)
         agreement = asdict(self.agreement(model))
         return Row(model.config.num_hidden_layers, count_parameters(model), latency_ratio=ratio, **agreement)

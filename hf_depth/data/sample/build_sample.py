@@ -1,19 +1,22 @@
-"""Rebuilds the embedded sample, byte for byte, from the full Debian descriptions.
+"""Rebuilds the embedded sample, byte for byte where zlib is the same, from the full data.
 
     python -m hf_depth.data.sample.build_sample SOURCE_DIR [OUT_DIR]
 
-SOURCE_DIR holds `train.jsonl.gz` and `validation.jsonl.gz` with `id`, `section`, `representative`, `document` and
-`summary`. One row a source package is taken (`representative`), the first paragraph of its description, in an order
-that depends on the ids alone.
+SOURCE_DIR holds `debian-descriptions/` with `train.jsonl.gz` and `validation.jsonl.gz`, whose rows have `id`,
+`section`, `representative`, `document` and `summary`, and `long-text/moby-dick.txt.gz`. One row a source package is
+taken (`representative`), the first paragraph of its description, in an order that depends on the ids alone; the novel
+is taken as it is.
 """
 
+import argparse
 import gzip
 import hashlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+DESCRIPTIONS = "debian-descriptions"
+NOVEL = "moby-dick.txt.gz"
 ROWS = {"train": 12_000, "validation": 1_000}
 MIN_WORDS = 5
 
@@ -46,19 +49,29 @@ def read(path: Path) -> Iterator[dict]:
         yield from map(json.loads, lines)
 
 
-def write(rows: list[dict], path: Path) -> None:
-    """Gzip'd JSON lines without a time or a name in the header, so that equal rows give equal bytes."""
-    text = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows)
-    path.write_bytes(gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0))
+def write(content: bytes, path: Path) -> None:
+    """Gzip without a time or a name in the header, so that equal content gives equal bytes."""
+    path.write_bytes(gzip.compress(content, compresslevel=9, mtime=0))
+
+
+def as_lines(rows: list[dict]) -> bytes:
+    """Rows as JSON lines."""
+    return "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows).encode("utf-8")
 
 
 def build(source: Path, out: Path) -> None:
-    """Write both splits; no training paragraph stands in validation."""
-    validation = select(read(source / "validation.jsonl.gz"), ROWS["validation"], set())
-    train = select(read(source / "train.jsonl.gz"), ROWS["train"], {row["document"] for row in validation})
-    write(validation, out / "descriptions.validation.jsonl.gz")
-    write(train, out / "descriptions.train.jsonl.gz")
+    """Write both splits, of which no training paragraph stands in validation, and the novel."""
+    descriptions = source / DESCRIPTIONS
+    validation = select(read(descriptions / "validation.jsonl.gz"), ROWS["validation"], set())
+    train = select(read(descriptions / "train.jsonl.gz"), ROWS["train"], {row["document"] for row in validation})
+    write(as_lines(validation), out / "descriptions.validation.jsonl.gz")
+    write(as_lines(train), out / "descriptions.train.jsonl.gz")
+    write(gzip.decompress((source / "long-text" / NOVEL).read_bytes()), out / NOVEL)
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parent)
+    parser = argparse.ArgumentParser(description="Rebuild the embedded sample from the full data.")
+    parser.add_argument("source", type=Path, metavar="SOURCE_DIR")
+    parser.add_argument("out", type=Path, nargs="?", default=Path(__file__).parent, metavar="OUT_DIR")
+    arguments = parser.parse_args()
+    build(arguments.source, arguments.out)
