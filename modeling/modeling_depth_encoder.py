@@ -106,13 +106,11 @@ class DepthEncoderModel(DepthEncoderPreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("Give exactly one of input_ids and inputs_embeds")
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids)
-        assert inputs_embeds is not None
+        embeds = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         if position_ids is None:
-            position_ids = self._count_positions(input_ids, attention_mask, inputs_embeds)
+            position_ids = self._count_positions(input_ids, attention_mask, embeds)
 
-        hidden_states = self._embed(inputs_embeds, token_type_ids, position_ids)
+        hidden_states = self._embed(embeds, token_type_ids, position_ids)
         rotary = None if self.rotary_emb is None else self.rotary_emb(hidden_states, position_ids)
         bias = None
         if self.position_bias is not None:
