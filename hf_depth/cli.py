@@ -118,8 +118,8 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder to write; must not exist, or be empty.")] = Path("hf-depth-demo"),
     layers: Layers = None,
     plan: PlanText = None,
-    steps: Annotated[int | None, typer.Option(help="Training steps.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    steps: Annotated[int | None, typer.Option(help="Training steps.", min=1, show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
 ) -> None:
     """Cut an encoder to a depth, heal it by distillation, measure it, and write a folder that loads."""
     from hf_depth.demo import run_demo

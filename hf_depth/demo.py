@@ -43,7 +43,7 @@ MINILM_ID, MINILM_LICENSE = "sentence-transformers/all-MiniLM-L6-v2", "apache-2.
 MAX_LENGTH = 64
 HELD_OUT = 500
 TRAINED_ON = 12_000
-STEPS = 3_000
+STEPS = 2_600
 BATCH_SIZE = 16
 EVALUATIONS = 6
 
@@ -96,7 +96,7 @@ def run_demo(
     max_length = min(MAX_LENGTH, teacher.config.max_position_embeddings)
     measure = StudentMeasure(teacher, tokenizer, held_out, max_length)
     rows = {"teacher": measure.row(teacher), "cut": measure.row(student)}
-    arguments = {"max_steps": steps or STEPS, "seed": seed}
+    arguments = {"max_steps": STEPS if steps is None else steps, "seed": seed}
     with tempfile.TemporaryDirectory() as work:
         history = _heal(
             student.base_model, teacher.base_model, tokenizer, train_texts, max_length, measure, arguments, work

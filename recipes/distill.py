@@ -42,6 +42,7 @@ class DistillArguments(EngineArguments):
     eval_text: str | None = _option(
         None, "Text to evaluate on; by default a part of the training text, or of the sample."
     )
+    eval_split: str = _option("train", "Split of eval_text, for a data set of the Hub.")
     text_field: str | None = _option(None, "Field of the rows that holds the text.")
     max_train_texts: int | None = _option(None, "Texts to train on at most.")
     held_out: int = _option(500, "Texts to evaluate on.")
@@ -142,7 +143,7 @@ def _load_texts(args: DistillArguments) -> tuple[list[str], list[str]]:
 
     train = load_texts(args.text, field=args.text_field)
     if args.eval_text:
-        held_out = load_texts(args.eval_text, field=args.text_field, limit=args.held_out)
+        held_out = load_texts(args.eval_text, split=args.eval_split, field=args.text_field, limit=args.held_out)
     elif args.text is None:
         held_out = load_texts(None, split="validation", limit=args.held_out)
     else:
