@@ -126,8 +126,7 @@ def load_checkpoint(path: str | Path, kinds: Mapping[str, str] | None = None) ->
         found = "; ".join(f"{kind}: {list_names(names)}" for kind, names in problems.items() if names)
         raise DepthError(
             f"{path} does not hold a whole {model_class.__name__}, as its config says ({found}); load it yourself "
-            "with the "
-            "class that fits and pass the model instead of the path"
+            "with the class that fits and pass the model instead of the path"
         )
     if left := info["unexpected_keys"]:
         logger.warning(
@@ -139,6 +138,8 @@ def load_checkpoint(path: str | Path, kinds: Mapping[str, str] | None = None) ->
 def _class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
     """The model class that a config names; the bare model where it names none."""
     if not config.architectures:
+        if type(config) not in MODEL_MAPPING:
+            raise DepthError(f"A {type(config).__name__} names no class of model, and transformers has none for it")
         return MODEL_MAPPING[type(config)]
     name = config.architectures[0]
     family = {model_class.__name__: model_class for heads in FAMILIES.values() for model_class in heads.values()}

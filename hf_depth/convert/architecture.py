@@ -23,6 +23,8 @@ SHARED_SETTINGS = (
     "label2id",
 )
 
+# A pattern that matches no name.
+NOTHING = r"$^"
 # Place of a weight that the stock model stores and never computes with.
 UNUSED = ""
 
@@ -66,7 +68,7 @@ class Architecture:
     heads: Mapping[str, Head]
     derived: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     required: Mapping[str, Any] = field(default_factory=dict)
-    leftovers: str = r"$^"
+    leftovers: str = NOTHING
 
     def head(self, model: PreTrainedModel) -> Head:
         """The counterpart of a stock model's class.

@@ -107,8 +107,7 @@ def _describe(model: PreTrainedModel, path: str, is_only: bool) -> LayerStack:
     if getattr(config, field) != len(layers):
         raise DepthError(
             f"The config says {field}={getattr(config, field)}, but {path} has {len(layers)} layers: the model was "
-            "changed by "
-            "hand; load it anew and resize that"
+            "changed by hand; load it anew and resize that"
         )
     return LayerStack(name, path, layers, config_path, field)
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 import torch
@@ -14,7 +14,7 @@ from hf_depth.errors import DepthError
 from hf_depth.plan import DepthPlan
 from hf_depth.probe import sentence_embeddings
 from hf_depth.training.losses import attention_sum, cosine_distance_sum, soft_target_sum, squared_error_sum
-from hf_depth.training.objective import IGNORED, ModelLoss, ObjectiveOutput, _shifts_labels
+from hf_depth.training.objective import IGNORED, ModelLoss, ObjectiveOutput, shifts_labels
 from hf_depth.training.taps import Seen, only_stack, unwrap, watch
 from hf_depth.training.teacher_cache import TARGET
 
@@ -103,11 +103,10 @@ class Distiller(nn.Module):
         **weights: float,
     ) -> None:
         super().__init__()
-        unknown = sorted(set(weights) - set(DistillWeights.__dataclass_fields__))
+        terms = [each.name for each in fields(DistillWeights)]
+        unknown = sorted(set(weights) - set(terms))
         if unknown:
-            raise DepthError(
-                f"Unknown terms {', '.join(unknown)}; known are {', '.join(DistillWeights.__dataclass_fields__)}"
-            )
+            raise DepthError(f"Unknown terms {', '.join(unknown)}; known are {', '.join(terms)}")
         if temperature <= 0:
             raise DepthError(f"temperature={temperature} must be above 0")
         self.weights = DistillWeights(**weights)
@@ -115,10 +114,9 @@ class Distiller(nn.Module):
         self.chunk_size = chunk_size
         self.model_loss = ModelLoss(student)
         self._outside = (teacher.eval() if teacher is not None else None,)
-        self._shifts = _shifts_labels(unwrap(student))
-        self._logits_of = next(
-            (kind for end, kind in LOGITS_OF.items() if type(unwrap(student)).__name__.endswith(end)), None
-        )
+        self._shifts = shifts_labels(unwrap(student))
+        name = type(unwrap(student)).__name__
+        self._logits_of = next((kind for end, kind in LOGITS_OF.items() if name.endswith(end)), None)
         needs_teacher = [name for name in ("logits", "hidden", "attention") if getattr(self.weights, name)]
         if teacher is None and needs_teacher:
             raise DepthError(f"The terms {', '.join(needs_teacher)} need a teacher, got None")
@@ -136,8 +134,7 @@ class Distiller(nn.Module):
         return self._outside[0]
 
     def count(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`tokens`, `sequences` and, where needed, `targets` (of the logits) and what the student's own loss "
-        "counts."""
+        """`tokens` and `sequences` and, where needed, `targets` of the logits and what the student's loss counts."""
         kept = _kept(batch)
         counts = {"tokens": kept.sum(), "sequences": torch.tensor(len(kept), device=kept.device)}
         if self.weights.logits:
@@ -153,9 +150,7 @@ class Distiller(nn.Module):
         with watch(model, self.layer_map.keys() if self.weights.hidden else ()) as student:
             if self.weights.labels:
                 loss_totals = {name.removeprefix("loss_"): n for name, n in totals.items() if name.startswith("loss_")}
-                taken = _accepted(unwrap(model), batch, labels=True)
-                if self.weights.attention:
-                    taken["output_attentions"] = True  # type: ignore[assignment]
+                taken = {**_accepted(unwrap(model), batch, labels=True), **self._extra()}
                 parts["labels"] = self.model_loss(model, taken, loss_totals).loss
             else:
                 model(**_accepted(unwrap(model), batch), **self._extra())

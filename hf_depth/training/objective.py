@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from transformers.loss.loss_utils import LOSS_MAPPING, ForCausalLMLoss
 
 from hf_depth.errors import DepthError
+from hf_depth.training.taps import unwrap
 
 IGNORED = -100
 
@@ -77,12 +78,12 @@ class ModelLoss:
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        head = _bare(model)
+        head = unwrap(model)
         parameters = inspect.signature(head.forward).parameters
         takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
         self._takes_items = getattr(head, "accepts_loss_kwargs", takes_any)
         self._takes_sequences = "num_sequences_in_batch" in parameters
-        self._shifts = _shifts_labels(head)
+        self._shifts = shifts_labels(head)
         self._obeys: dict[tuple[str, ...], bool] = {}
 
     def count(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -112,7 +113,7 @@ class ModelLoss:
 
         if "labels" in batch and "next_sentence_label" in batch and counts != dict(totals):
             raise DepthError(
-                f"{type(_bare(model)).__name__} adds a mean over tokens to a mean over texts, which micro-batches "
+                f"{type(unwrap(model)).__name__} adds a mean over tokens to a mean over texts, which micro-batches "
                 "cannot make up; set gradient_accumulation_steps to 1, or convert the model with hf_depth.convert"
             )
         outputs = model(**batch)
@@ -153,14 +154,7 @@ class ModelLoss:
         return self._obeys[inputs]
 
 
-def _bare(model: nn.Module) -> nn.Module:
-    """The model inside wrappers for several processes and adapters."""
-    model = extract_model_from_parallel(model, keep_fp32_wrapper=True)
-    unwrap_adapters = getattr(model, "get_base_model", None)
-    return unwrap_adapters() if callable(unwrap_adapters) else model
-
-
-def _shifts_labels(head: nn.Module) -> bool:
+def shifts_labels(head: nn.Module) -> bool:
     """Whether the head predicts `labels[t + 1]` at `t`, so `labels[0]` is no target; `Trainer`'s rule, widened."""
     if getattr(getattr(head, "config", None), "is_encoder_decoder", False):
         return False

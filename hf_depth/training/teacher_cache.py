@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 TARGET = "teacher_last_hidden_state"
+VARIANCE_CHUNK = 16_384
 
 
 class CachedTeacher(Dataset[dict[str, Any]]):
@@ -64,7 +65,10 @@ class CachedTeacher(Dataset[dict[str, Any]]):
     @property
     def variance(self) -> float:
         """Variance of the states over tokens, a mean over the width: the scale of a squared error."""
-        return self.states.float().var(0).mean().item()
+        chunks = self.states.split(VARIANCE_CHUNK)  # a float32 copy of all states would be the largest thing in memory
+        mean = torch.stack([chunk.float().sum(0) for chunk in chunks]).sum(0) / len(self.states)
+        squares = torch.stack([(chunk.float() - mean).square().sum(0) for chunk in chunks]).sum(0)
+        return (squares / (len(self.states) - 1)).mean().item()
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -200,3 +200,12 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(DepthError, match=r"model\.safetensors"):
         convert(tmp_path)
+
+
+def test_a_family_model_is_copied_as_it_is(tmp_path: Path) -> None:
+    converted = convert(stock("bert", "BertModel"))
+    converted.save_pretrained(tmp_path)
+    batch = batch_for(converted)
+    for again in (convert(converted), convert(tmp_path)):
+        assert again is not converted
+        assert again(**batch)[0].equal(converted(**batch)[0])
