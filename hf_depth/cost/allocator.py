@@ -8,10 +8,10 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 
 
 def keep_freed_memory() -> bool:
-    """Let glibc keep the memory of large tensors for the next ones, instead of giving it back and paging it in again.
+    """Let glibc keep the memory of large tensors for the next ones, and not give it back and page it in again.
 
-    It holds for the whole process and cannot be undone, so it is for programs to call and not for libraries, before the
-    first tensors are made. From a shell, `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=2147483647` does the same.
+    It holds for the whole process and cannot be undone, so it is for programs to call and not for libraries, before
+    the first tensors are made. From a shell, `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=2147483647` does the same.
 
     Returns:
         Whether it was done; elsewhere than on glibc it is not.
