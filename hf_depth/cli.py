@@ -122,11 +122,8 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
 ) -> None:
     """Cut an encoder to a depth, heal it by distillation, measure it, and write a folder that loads."""
-    from hf_depth.cost import keep_freed_memory
     from hf_depth.demo import run_demo
 
-    if keep_freed_memory():
-        console.print("glibc keeps freed memory in this process: training on a CPU is faster so")
     run_demo(source, text=text, out=out, layers=layers, plan=plan, steps=steps, seed=seed, console=console)
 
 

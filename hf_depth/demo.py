@@ -43,7 +43,7 @@ MINILM_ID, MINILM_LICENSE = "sentence-transformers/all-MiniLM-L6-v2", "apache-2.
 MAX_LENGTH = 64
 HELD_OUT = 500
 TRAINED_ON = 12_000
-STEPS = 3_200
+STEPS = 3_000
 BATCH_SIZE = 16
 EVALUATIONS = 6
 
@@ -109,7 +109,7 @@ def run_demo(
         "evaluated_on": f"{len(held_out)} held-out texts of {text_name}, {max_length} tokens at most",
         "trained_on": f"{len(train_texts)} texts of {text_name}",
         "command": _command(source, text, out, layers, plan, steps, seed),
-        "plan": depth_plan.to_dict(),
+        "plan": student.config.depth_plan,
         "steps": arguments["max_steps"],
         "seed": seed,
         "seconds": round(time.monotonic() - started, 1),

@@ -1,7 +1,6 @@
 """What a depth costs: parameters and measured time."""
 
-from hf_depth.cost.allocator import keep_freed_memory
 from hf_depth.cost.latency import latency_ratios
 from hf_depth.cost.parameters import count_parameters
 
-__all__ = ["count_parameters", "keep_freed_memory", "latency_ratios"]
+__all__ = ["count_parameters", "latency_ratios"]
