@@ -1,21 +1,17 @@
 """hf-depth: depth as a setting of Hugging Face models. Importing it registers the families with the Auto classes."""
 
 import importlib
+from pathlib import Path
 from typing import Any
 
-try:
-    from hf_depth.register import register_families
-except ModuleNotFoundError as error:
-    if error.name not in {"hf_depth.modeling", "hf_depth.recipes", "hf_depth.hub_cards"}:
-        raise
-    raise ModuleNotFoundError(
-        f"{error.name} is missing: hf_depth comes from a source folder, {__path__[0]}, that is not installed in "
-        "editable mode. Run `pip install -e .` there, or start Python from another folder.",
-        name=error.name,
-    ) from error
+# In a source folder these lie beside the package, and a wheel or an editable install puts them into it. Python started
+# in the source folder finds the package there first, whatever is installed.
+if not (Path(__file__).parent / "modeling").exists():
+    __path__.append(str(Path(__file__).parents[1]))
 
-# These two share their name with the package they live in, so they are bound here, after it, and not lazily.
+# `convert` and `resize` share their name with the package they live in, so they are bound here, after it, and not lazily.
 from hf_depth.convert import convert
+from hf_depth.register import register_families
 from hf_depth.resize import resize
 
 __version__ = "0.1.0"

@@ -1,5 +1,9 @@
 """The surface: public names, registration, state-dict keys."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from transformers import AutoConfig, AutoModel
 
@@ -60,3 +64,13 @@ def test_weights_have_the_names_that_tools_look_for() -> None:
     modules |= {"model.embed_norm", "head.dense", "head.norm", "lm_head"}
     tables = {"model.embed_tokens.weight", "model.embed_segments.weight"}
     assert names == {f"{module}.{leaf}" for module in modules for leaf in ("weight", "bias")} | tables
+
+
+def test_python_started_in_a_source_folder_finds_all_parts(tmp_path: Path) -> None:
+    root = Path(__file__).parents[1]
+    for name in ("hf_depth", "modeling", "recipes", "hub_cards"):
+        (tmp_path / name).symlink_to(root / name)
+    names = ["hf_depth.modeling.positions", "hf_depth.recipes.distill", "hf_depth.hub_cards"]
+    code = f"import importlib; print([importlib.import_module(name).__file__ for name in {names}])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.count(str(tmp_path)) == len(names)
