@@ -9,7 +9,8 @@ from typing import Any
 if not (Path(__file__).parent / "modeling").exists():
     __path__.append(str(Path(__file__).parents[1]))
 
-# `convert` and `resize` share their name with the package they live in, so they are bound here, after it, and not lazily.
+# `convert` and `resize` share their name with the packages they live in, so they are bound here, after those, and not
+# lazily.
 from hf_depth.convert import convert
 from hf_depth.register import register_families
 from hf_depth.resize import resize
