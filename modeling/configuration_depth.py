@@ -121,7 +121,7 @@ class DepthStackConfig(PreTrainedConfig):
     is_gated_act: bool = False
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
     norm_position: Literal["pre", "post"] = "post"
-    norm_eps: float = 1e-12
+    norm_eps: float = interval(min=0.0)(default=1e-12)
     embedding_norm: bool = True
     position: Literal["none", "learned", "sinusoidal", "sinusoidal_mixed", "rotary", "alibi", "bucketed"] = "rotary"
     max_position_embeddings: int = interval(min=1)(default=512)
@@ -153,11 +153,18 @@ class DepthStackConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def convert_rope_params_to_dict(self, **kwargs: Any) -> dict:
-        """Fill in rotary defaults where positions are rotary, and nowhere else."""
-        return super().convert_rope_params_to_dict(**kwargs) if self.position == "rotary" else kwargs
+        """Fill in rotary defaults where positions are rotary, and take no rotary settings anywhere else."""
+        if self.position == "rotary":
+            return super().convert_rope_params_to_dict(**kwargs)
+        given = sorted({"rope_theta", "rope_scaling", "partial_rotary_factor"} & kwargs.keys())
+        if given:
+            raise ValueError(f"{', '.join(given)} need position='rotary', got position={self.position!r}")
+        return kwargs
 
     def validate_heads(self) -> None:
         """Heads divide the width, and key-value heads divide the heads."""
+        if self.head_dim is not None and self.head_dim < 1:
+            raise ValueError(f"head_dim={self.head_dim} must be at least 1")
         if self.head_dim is None:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is not a multiple of num_attention_heads={self.num_attention_heads}: "
@@ -198,9 +205,9 @@ class DepthStackConfig(PreTrainedConfig):
     @staticmethod
     def _validate_rotary(rope: RopeParameters | dict, head_dim: int) -> None:
         turned = int(head_dim * rope.get("partial_rotary_factor", 1.0))
-        if turned < 2:
+        if not 2 <= turned <= head_dim:
             raise ValueError(
-                f"position='rotary' turns pairs of dimensions, and rope_parameters={rope} leave {turned} of "
+                f"position='rotary' turns pairs of dimensions, and rope_parameters={rope} ask for {turned} of "
                 f"head_dim={head_dim}"
             )
         if turned % 2 and turned == head_dim and rope["rope_type"] != "default":
@@ -229,6 +236,11 @@ class DepthStackConfig(PreTrainedConfig):
             for name in self._layer_values(field):
                 if name is not None and name not in ACT2FN:
                     raise ValueError(f"{field}={name!r} is no activation of transformers; known are {sorted(ACT2FN)}")
+
+    def validate_dropout(self) -> None:
+        """The dropout before a classifier is a probability too, where it is given."""
+        if self.classifier_dropout is not None and not 0 <= self.classifier_dropout <= 1:
+            raise ValueError(f"classifier_dropout={self.classifier_dropout} is no probability, 0 to 1")
 
     def validate_padding(self) -> None:
         """The padding token is a token."""

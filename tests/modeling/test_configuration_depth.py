@@ -19,6 +19,14 @@ from hf_depth import DepthEncoderConfig
         ({"pooler_act": "gulp"}, ["pooler_act"]),
         ({"position": "learned", "rope_parameters": {"rope_type": "default"}}, ["rope_parameters", "position"]),
         ({"position": "rotary", "head_dim": 1}, ["position", "head_dim"]),
+        ({"position": "learned", "rope_theta": 5e5}, ["rope_theta", "position"]),
+        ({"position": "learned", "head_dim": 0}, ["head_dim"]),
+        ({"norm_eps": -1.0}, ["norm_eps"]),
+        ({"classifier_dropout": 2.0}, ["classifier_dropout"]),
+        (
+            {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 2.0}},
+            ["rope_parameters", "head_dim"],
+        ),
         (
             {"head_dim": 3, "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}},
             ["rope_type", "head_dim"],
@@ -37,7 +45,7 @@ from hf_depth import DepthEncoderConfig
     ],
 )
 def test_refuses_what_no_model_can_be_built_from(settings: dict, named: list[str]) -> None:
-    with pytest.raises(StrictDataclassError) as caught:
+    with pytest.raises((StrictDataclassError, ValueError)) as caught:
         DepthEncoderConfig(**settings)
     assert all(name in str(caught.value) for name in named)
 
