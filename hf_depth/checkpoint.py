@@ -166,3 +166,15 @@ def load_tokenizer(path: str | Path) -> PreTrainedTokenizerBase | None:
     except (OSError, ValueError, KeyError) as error:
         logger.warning(f"{path} has no tokenizer that can be loaded: {_first_sentence(error)}")
         return None
+
+
+def require_tokenizer(path: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer beside a model.
+
+    Raises:
+        DepthError: if there is none.
+    """
+    tokenizer = load_tokenizer(path)
+    if tokenizer is None:
+        raise DepthError(f"{path} has no tokenizer; save one beside the model")
+    return tokenizer

@@ -21,7 +21,7 @@ from rich.table import Table
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_depth.checkpoint import load_tokenizer
+from hf_depth.checkpoint import require_tokenizer
 from hf_depth.convert import convert
 from hf_depth.data import LengthGroupedBatches, load_texts, split_held_out
 from hf_depth.errors import DepthError
@@ -85,10 +85,7 @@ def run_demo(
     set_seed(seed)
     train_texts, held_out, text_name = _load_data(text, seed)
     path = source or _minilm_folder()
-    teacher = convert(path).eval()
-    tokenizer = load_tokenizer(path)
-    if tokenizer is None:
-        raise DepthError(f"{path} has no tokenizer; save one beside the model")
+    teacher, tokenizer = convert(path).eval(), require_tokenizer(path)
     depth_plan = _choose_plan(teacher, layers, plan)
     student = resize(teacher, plan=depth_plan)
     console.print(f"Teacher: {escape(source or MINILM_ID)}. Plan (layer of the teacher for each layer): {depth_plan}")
@@ -177,8 +174,11 @@ def _heal(
         False
     )  # the teacher's are good, and their update costs more than a layer
 
+    def agreement(model: PreTrainedModel) -> dict[str, float]:
+        return measure.agreement(model, torch.bfloat16).metrics()  # the curve is in the precision of training
+
     def evaluate(model: nn.Module, accelerator: Accelerator) -> dict[str, float]:
-        return _numbers(measure, accelerator.unwrap_model(model))
+        return agreement(accelerator.unwrap_model(model))
 
     args = EngineArguments(
         output_dir=work,
@@ -201,7 +201,7 @@ def _heal(
         evaluate=evaluate,
         batch_sampler=LengthGroupedBatches(data.lengths, BATCH_SIZE, args.seed),
     )
-    history = [{"step": 0, **_numbers(measure, student)}]
+    history = [{"step": 0, **agreement(student)}]
     with dropout_set_to(student, 0.0):
         log = engine.train().log_history
     history += [
@@ -211,12 +211,6 @@ def _heal(
     for model in (teacher, student):
         model.set_attn_implementation(implementation)
     return history
-
-
-def _numbers(measure: StudentMeasure, model: PreTrainedModel) -> dict[str, float]:
-    """Agreement for the curve, in the precision of training."""
-    agreement = asdict(measure.agreement(model, torch.bfloat16))
-    return {name: value for name, value in agreement.items() if value is not None}
 
 
 def _table(rows: dict[str, Row]) -> Table:

@@ -12,7 +12,7 @@ import importlib.resources
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
 
     from accelerate.utils import set_seed
 
-    from hf_depth.checkpoint import load_tokenizer
+    from hf_depth.checkpoint import load_tokenizer, require_tokenizer
     from hf_depth.convert import convert
     from hf_depth.hub import model_card
     from hf_depth.plan import DepthPlan
@@ -78,9 +78,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     from hf_depth.training.engine import Engine
 
     set_seed(args.seed)
-    teacher, tokenizer = convert(args.teacher).eval(), load_tokenizer(args.teacher)
-    if tokenizer is None:
-        raise DepthError(f"{args.teacher} has no tokenizer; save one beside the model")
+    teacher, tokenizer = convert(args.teacher).eval(), require_tokenizer(args.teacher)
     depth = teacher.config.num_hidden_layers
     if args.student:
         student, own_tokenizer = convert(args.student), load_tokenizer(args.student)
@@ -112,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         ),
         data,
         collate=collate,
-        evaluate=lambda model, accelerator: _numbers(measure.agreement(accelerator.unwrap_model(model))),
+        evaluate=lambda model, accelerator: measure.agreement(accelerator.unwrap_model(model)).metrics(),
         eval_dataset=eval_data,
         processing_class=tokenizer,
         batch_sampler=sampler,
@@ -176,10 +174,6 @@ def _make_data(
             else DataCollatorWithPadding(tokenizer)
         )
     return train, held_out, collate, LengthGroupedBatches(lengths, args.per_device_train_batch_size, args.seed)
-
-
-def _numbers(agreement: Any) -> dict[str, float]:
-    return {each.name: value for each in fields(agreement) if (value := getattr(agreement, each.name)) is not None}
 
 
 if __name__ == "__main__":

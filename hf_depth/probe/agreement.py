@@ -1,6 +1,6 @@
 """How far two sets of sentence embeddings of the same texts agree."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from scipy.stats import spearmanr
@@ -22,6 +22,10 @@ class Agreement:
 
     cosine: float | None
     spearman: float
+
+    def metrics(self) -> dict[str, float]:
+        """What was measured, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def measure_agreement(student: Tensor, teacher: Tensor) -> Agreement:
