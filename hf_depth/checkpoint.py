@@ -94,6 +94,8 @@ def load_checkpoint(path: str | Path, kinds: Mapping[str, str] | None = None) ->
     Raises:
         DepthError: if there is no such model, its class is unknown, or weights are missing, unused or broken.
     """
+    if Path(path).is_file():
+        raise DepthError(f"{path} is a file; name the folder that holds config.json and model.safetensors")
     try:
         config = AutoConfig.from_pretrained(path, trust_remote_code=False)
         if kinds is not None and config.model_type not in kinds:

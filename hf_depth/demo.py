@@ -25,7 +25,7 @@ from hf_depth.checkpoint import require_tokenizer
 from hf_depth.convert import convert
 from hf_depth.data import LengthGroupedBatches, load_texts, split_held_out
 from hf_depth.errors import DepthError
-from hf_depth.files import check_free, new_folder
+from hf_depth.files import new_folder
 from hf_depth.hub import model_card
 from hf_depth.hub.cards import usage
 from hf_depth.plan import DepthPlan
@@ -79,40 +79,37 @@ def run_demo(
     """
     console = console or Console()
     started = time.monotonic()
-    check_free(out)
     if layers is not None and plan is not None:
         raise DepthError(f"Give either layers or a plan, got layers={layers} and plan={plan!r}")
-    set_seed(seed)
-    train_texts, held_out, text_name = _load_data(text, seed)
-    path = source or _minilm_folder()
-    teacher, tokenizer = convert(path).eval(), require_tokenizer(path)
-    depth_plan = _choose_plan(teacher, layers, plan)
-    student = resize(teacher, plan=depth_plan)
-    console.print(f"Teacher: {escape(source or MINILM_ID)}. Plan (layer of the teacher for each layer): {depth_plan}")
-
-    max_length = min(MAX_LENGTH, teacher.config.max_position_embeddings)
-    measure = StudentMeasure(teacher, tokenizer, held_out, max_length)
-    rows = {"teacher": measure.row(teacher), "cut": measure.row(student)}
-    arguments = {"max_steps": STEPS if steps is None else steps, "seed": seed}
-    with tempfile.TemporaryDirectory() as work:
-        history = _heal(
-            student.base_model, teacher.base_model, tokenizer, train_texts, max_length, measure, arguments, work
-        )
-    rows["healed"] = measure.row(student)
-    results: dict[str, Any] = {name: asdict(row) for name, row in rows.items()}
-    results |= {
-        "base_model": source or MINILM_ID,
-        "license": None if source else MINILM_LICENSE,
-        "evaluated_on": f"{len(held_out)} held-out texts of {text_name}, {max_length} tokens at most",
-        "trained_on": f"{len(train_texts)} texts of {text_name}",
-        "command": _command(source, text, out, layers, plan, steps, seed),
-        "plan": student.config.depth_plan,
-        "steps": arguments["max_steps"],
-        "seed": seed,
-        "seconds": round(time.monotonic() - started, 1),
-        "threads": torch.get_num_threads(),
-    }
+    command = _command(source, text, out, layers, plan, steps, seed)
     with new_folder(out) as folder:
+        set_seed(seed)
+        train_texts, held_out, text_name = _load_data(text, seed)
+        path = source or _minilm_folder()
+        teacher, tokenizer = convert(path).eval(), require_tokenizer(path)
+        student = resize(teacher, plan=_choose_plan(teacher, layers, plan))
+        kept = DepthPlan.from_dict(student.config.depth_plan)
+        console.print(f"Teacher: {escape(source or MINILM_ID)}. Layers of it that stay: {kept}", soft_wrap=True)
+
+        max_length = min(MAX_LENGTH, teacher.config.max_position_embeddings)
+        measure = StudentMeasure(teacher, tokenizer, held_out, max_length)
+        rows = {"teacher": measure.row(teacher), "cut": measure.row(student)}
+        arguments = {"max_steps": STEPS if steps is None else steps, "seed": seed}
+        with tempfile.TemporaryDirectory() as work:
+            history = _heal(student.base_model, tokenizer, train_texts, measure, arguments, work)
+        rows["healed"] = measure.row(student)
+        results: dict[str, Any] = {name: asdict(row) for name, row in rows.items()} | {
+            "base_model": source or MINILM_ID,
+            "license": None if source else MINILM_LICENSE,
+            "evaluated_on": f"{len(held_out)} held-out texts of {text_name}, {max_length} tokens at most",
+            "trained_on": f"{len(train_texts)} texts of {text_name}",
+            "command": command,
+            "plan": student.config.depth_plan,
+            "steps": arguments["max_steps"],
+            "seed": seed,
+            "seconds": round(time.monotonic() - started, 1),
+            "threads": torch.get_num_threads(),
+        }
         student.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         model_card(student, results).save(folder / "README.md")
@@ -122,8 +119,9 @@ def run_demo(
     console.print(_table(rows))
     lines = usage(student, str(out))
     _run_lines(lines)
+    seconds = time.monotonic() - started
     console.print(
-        f"\nWritten to {escape(str(out))} in {time.monotonic() - started:.0f} s. It loads with (run just now):\n"
+        f"\nWritten to {escape(str(out))} in {seconds:.0f} s. It loads with (run just now):\n", soft_wrap=True
     )
     console.print(lines, markup=False, highlight=False, soft_wrap=True)
     return results
@@ -157,19 +155,18 @@ def _choose_plan(teacher: PreTrainedModel, layers: int | None, plan: str | None)
 
 def _heal(
     student: PreTrainedModel,
-    teacher: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
-    max_length: int,
     measure: StudentMeasure,
     arguments: dict[str, Any],
     work: str,
 ) -> list[dict[str, float]]:
     """Train the student on the teacher's last hidden states; returns the agreement by step, the cut model's first."""
+    teacher = measure.teacher.base_model
     implementation = student.config._attn_implementation
     for model in (teacher, student):
         model.set_attn_implementation("eager")  # in bfloat16 and at these lengths the fastest one on a CPU
-    data = CachedTeacher(teacher, tokenizer, texts, max_length=max_length)
+    data = CachedTeacher(teacher, tokenizer, texts, max_length=measure.max_length)
     student.get_input_embeddings().requires_grad_(
         False
     )  # the teacher's are good, and their update costs more than a layer

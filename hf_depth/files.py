@@ -42,9 +42,13 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         DepthError: before anything is written, as `check_free`.
     """
     target = check_free(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     staged = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
-    staged.mkdir()
+    try:
+        staged.mkdir(parents=True)
+    except OSError as error:
+        raise DepthError(
+            f"The output folder {path} cannot be made: {error.strerror}; choose another folder"
+        ) from error
     try:
         yield staged
         check_free(path)

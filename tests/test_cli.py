@@ -187,3 +187,21 @@ def test_text_that_cannot_be_used_is_refused(content: bytes, part: str, bert: Pa
 
 def test_a_checkpoint_that_is_not_there_is_refused(text: Path, tmp_path: Path) -> None:
     assert_refused(run("convert", tmp_path / "nothing", tmp_path / "out"), "cannot be loaded")
+
+
+def test_a_file_is_no_checkpoint_and_is_never_unpickled(bert: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        assert_refused(run("convert", bert / name, tmp_path / "out"), "is a file")
+
+
+def test_a_place_where_no_folder_can_be_made_is_refused_before_the_work(bert: Path, text: Path) -> None:
+    result = run("demo", bert, "--text", text, "--out", "/proc/nothing/out")
+    assert_refused(result, "/proc/nothing/out")
+    assert "Teacher" not in result.output
+
+
+def test_a_demo_that_fails_leaves_nothing(bert: Path, tmp_path: Path) -> None:
+    before = snapshot(tmp_path)
+    assert_refused(run("demo", bert, "--text", tmp_path / "nothing.txt", "--out", tmp_path / "out"), "no file")
+    assert snapshot(tmp_path) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"bert"}
