@@ -10,23 +10,13 @@ from hf_depth import (
     DepthEncoderConfig,
     DepthEncoderForMaskedLM,
     DepthEncoderForMultipleChoice,
-    DepthEncoderForPreTraining,
-    DepthEncoderForQuestionAnswering,
     DepthEncoderForSequenceClassification,
-    DepthEncoderForTokenClassification,
     DepthEncoderModel,
 )
 from tests.conftest import TINY, padded_batch, shake
+from tests.training.heads import HEADS
 
 POSITIONS = ["none", "learned", "sinusoidal", "sinusoidal_mixed", "rotary", "alibi", "bucketed"]
-HEADS = [
-    DepthEncoderForMaskedLM,
-    DepthEncoderForMultipleChoice,
-    DepthEncoderForPreTraining,
-    DepthEncoderForQuestionAnswering,
-    DepthEncoderForSequenceClassification,
-    DepthEncoderForTokenClassification,
-]
 MODERN = {"norm": "rmsnorm", "norm_position": "pre", "is_gated_act": True, "num_key_value_heads": 2, "norm_eps": 1e-6}
 
 
