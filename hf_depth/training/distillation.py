@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,18 +20,30 @@ from hf_depth.training.teacher_cache import TARGET
 
 logger = logging.get_logger(__name__)
 
-# What a head's logits are about, by the end of its class name.
+
+class LogitsOf(NamedTuple):
+    """What a head's logits are about: a row of them for each `item`, over `classes` (the config's field, if any)."""
+
+    item: str
+    classes: str
+
+
+# By the end of the head's class name.
 LOGITS_OF = {
-    "ForMaskedLM": "tokens",
-    "ForPreTraining": "tokens",
-    "ForCausalLM": "tokens",
-    "LMHeadModel": "tokens",
-    "ForTokenClassification": "tokens",
-    "ForSequenceClassification": "texts",
-    "ForMultipleChoice": "texts",
-    "ForNextSentencePrediction": "texts",
-    "ForQuestionAnswering": "answers",
+    "ForMaskedLM": LogitsOf("tokens", "vocab_size"),
+    "ForPreTraining": LogitsOf("tokens", "vocab_size"),
+    "ForCausalLM": LogitsOf("tokens", "vocab_size"),
+    "LMHeadModel": LogitsOf("tokens", "vocab_size"),
+    "ForTokenClassification": LogitsOf("tokens", "num_labels"),
+    "ForSequenceClassification": LogitsOf("texts", "num_labels"),
+    "ForMultipleChoice": LogitsOf("texts", "choices"),
+    "ForNextSentencePrediction": LogitsOf("texts", "orders"),
+    "ForQuestionAnswering": LogitsOf("answers", "positions"),
 }
+# What attention modules call the dropout of their weights, a number or a module; the first that one has is meant.
+ATTENTION_DROPOUTS = ("attention_dropout", "attn_dropout", "dropout")
+# How far from 1 rounding (bfloat16) takes the sum of a row of attention; dropout takes it further.
+ROW_SUM_TOLERANCE = 0.02
 # Of what `count` gives, what each term is a mean over.
 ITEMS = {"hidden": "tokens", "tokens": "tokens", "attention": "tokens", "embedding": "sequences"}
 
@@ -44,7 +56,8 @@ class DistillWeights:
         logits: `T^2 KL(teacher || student)`, a mean over valid items: targets where labels are given, else real
             tokens; texts; or starts and ends of answers.
         hidden: squared error of the hidden states of the mapped layers, a mean over real tokens and the width.
-        attention: `KL(teacher || student)` of the attention of the mapped layers, a mean over real tokens and heads.
+        attention: `KL(teacher || student)` of the attention of the mapped layers, a mean over real tokens and heads;
+            models return it after dropout, so the student's attention dropout is turned off, with a warning.
         tokens: squared error of the last hidden states, a mean over real tokens and the width.
         embedding: `1 - cos` of the sentence embeddings (mean of the last hidden states over real tokens), a mean over
             texts.
@@ -109,14 +122,17 @@ class Distiller(nn.Module):
             raise DepthError(f"Unknown terms {', '.join(unknown)}; known are {', '.join(terms)}")
         if temperature <= 0:
             raise DepthError(f"temperature={temperature} must be above 0")
+        if chunk_size is not None and chunk_size < 1:
+            raise DepthError(f"chunk_size={chunk_size} must be at least 1, or None for all rows at once")
         self.weights = DistillWeights(**weights)
         self.temperature = temperature
         self.chunk_size = chunk_size
         self.model_loss = ModelLoss(student)
+        if teacher is not None:
+            _check_apart(unwrap(student), teacher)
         self._outside = (teacher.eval() if teacher is not None else None,)
         self._shifts = shifts_labels(unwrap(student))
-        name = type(unwrap(student)).__name__
-        self._logits_of = next((kind for end, kind in LOGITS_OF.items() if name.endswith(end)), None)
+        self._logits_of = _logits_of(unwrap(student))
         needs_teacher = [name for name in ("logits", "hidden", "attention") if getattr(self.weights, name)]
         if teacher is None and needs_teacher:
             raise DepthError(f"The terms {', '.join(needs_teacher)} need a teacher, got None")
@@ -138,7 +154,8 @@ class Distiller(nn.Module):
         kept = _kept(batch)
         counts = {"tokens": kept.sum(), "sequences": torch.tensor(len(kept), device=kept.device)}
         if self.weights.logits:
-            counts["targets"] = self._targets(batch).sum() if self._logits_of == "tokens" else counts["sequences"]
+            rows = torch.tensor(len(batch["input_ids"]), device=kept.device)
+            counts["targets"] = self._targets(batch).sum() if self._item == "tokens" else rows
         if self.weights.labels:
             counts |= {f"loss_{name}": number for name, number in self.model_loss.count(batch).items()}
         return counts
@@ -170,6 +187,11 @@ class Distiller(nn.Module):
         loss = torch.stack([getattr(self.weights, name) * part for name, part in parts.items()]).sum()
         return ObjectiveOutput(loss, {name: part.detach() for name, part in parts.items()})
 
+    @property
+    def _item(self) -> str | None:
+        """What the logits have a row for."""
+        return self._logits_of.item if self._logits_of else None
+
     def _extra(self) -> dict[str, Any]:
         return {"output_attentions": True} if self.weights.attention else {}
 
@@ -185,6 +207,8 @@ class Distiller(nn.Module):
         device = batch["input_ids"].device
         if self.teacher.device != device:
             self.teacher.to(device)
+        if self.teacher.training:
+            self.teacher.eval()
         layers = self.layer_map.values() if self.weights.hidden else ()
         with torch.no_grad(), watch(self.teacher, set(layers)) as seen:
             self.teacher(**_accepted(self.teacher, batch), **self._extra())
@@ -200,7 +224,7 @@ class Distiller(nn.Module):
         return labels != IGNORED
 
     def _compare_logits(self, student: Seen, teacher: Seen, batch: Mapping[str, Tensor]) -> Tensor:
-        if self._logits_of == "answers":
+        if self._item == "answers":
             outside = ~_kept(batch)
             lowest = torch.finfo(torch.float32).min
             pairs = [
@@ -209,7 +233,7 @@ class Distiller(nn.Module):
             ]
             return sum(self._soft_targets(*pair) for pair in pairs) / 2  # type: ignore[return-value]
         ours, theirs = (_logits(seen.outputs) for seen in (student, teacher))
-        if self._logits_of == "tokens":
+        if self._item == "tokens":
             targets = self._targets(batch)
             ours, theirs = ours[targets], theirs[targets]
         classes = min(ours.shape[-1], theirs.shape[-1])
@@ -235,6 +259,7 @@ class Distiller(nn.Module):
                     f"The {name} returned no attention weights; run it with attn_implementation='eager' or drop the "
                     "term"
                 )
+        _check_row_sums([ours[index] for index in self.layer_map], kept)
         sums = [attention_sum(ours[index], theirs[source], kept) for index, source in self.layer_map.items()]
         return torch.stack(sums).mean()
 
@@ -277,9 +302,14 @@ class Distiller(nn.Module):
                 f"{type(student).__name__} has no head whose logits can be compared; known are {', '.join(LOGITS_OF)}"
             )
         assert self.teacher is not None
-        field = "num_labels" if "Classification" in type(student).__name__ else "vocab_size"
-        ours, theirs = (getattr(model.config, field) for model in (student, self.teacher))
-        if ours != theirs and align_vocab != "truncate" and self._logits_of != "answers":
+        if _logits_of(self.teacher) != self._logits_of or shifts_labels(self.teacher) != self._shifts:
+            raise DepthError(
+                f"The logits of the student, a {type(student).__name__}, and those of the teacher, a "
+                f"{type(self.teacher).__name__}, are about different things; give both models the same kind of head"
+            )
+        field = self._logits_of.classes
+        ours, theirs = (getattr(model.config, field, None) for model in (student, self.teacher))
+        if ours != theirs and align_vocab != "truncate":
             raise DepthError(
                 f"The student has {field}={ours} and the teacher {field}={theirs}; their logits are about different "
                 "things "
@@ -299,6 +329,9 @@ class Distiller(nn.Module):
             if used != "eager":
                 logger.warning(f"The {name}'s attention {used!r} returns no weights: it is switched to 'eager'")
                 model.set_attn_implementation("eager")
+        dropout = _turn_off_attention_dropout(student)
+        if dropout:
+            logger.warning(f"The student's attention dropout ({dropout}) is turned off: it would alter the weights")
 
     def _make_projections(self, student: PreTrainedModel) -> dict[str, nn.Module]:
         if self.teacher is None:
@@ -335,9 +368,58 @@ def check_same_vocabulary(student: PreTrainedTokenizerBase, teacher: PreTrainedT
 
 
 def _kept(batch: Mapping[str, Tensor]) -> Tensor:
-    """`[batch, seq]`: which tokens are real."""
+    """`[batch, seq]`: which tokens are real; every choice of a multiple choice is a sequence."""
     mask = batch.get("attention_mask")
-    return torch.ones_like(batch["input_ids"], dtype=torch.bool) if mask is None else mask.bool()
+    kept = torch.ones_like(batch["input_ids"], dtype=torch.bool) if mask is None else mask.bool()
+    return kept.flatten(0, -2)
+
+
+def _logits_of(model: PreTrainedModel) -> LogitsOf | None:
+    name = type(model).__name__
+    return next((logits for end, logits in LOGITS_OF.items() if name.endswith(end)), None)
+
+
+def _check_apart(student: PreTrainedModel, teacher: PreTrainedModel) -> None:
+    """Refuse a teacher that training the student would change."""
+    trained = {id(parameter) for parameter in student.parameters() if parameter.requires_grad}
+    shared = [name for name, parameter in teacher.named_parameters() if id(parameter) in trained]
+    if shared:
+        raise DepthError(
+            f"Student and teacher share {len(shared)} trainable parameters, such as {shared[0]}, so the teacher would "
+            "change as the student learns; give the student copies (hf_depth.resize makes them), or freeze them"
+        )
+
+
+def _turn_off_attention_dropout(model: PreTrainedModel) -> float:
+    """Set the dropout of attention weights to 0 for good, since checkpointed layers run again in the backward pass.
+
+    Returns:
+        The highest probability there was.
+    """
+    highest = 0.0
+    attentions = [module for module in model.modules() if "Attention" in type(module).__name__]
+    for module in attentions:
+        if any(other in attentions for other in module.modules() if other is not module):
+            continue  # a shell around the one that computes the weights
+        name = next((name for name in ATTENTION_DROPOUTS if hasattr(module, name)), None)
+        dropout = getattr(module, name) if name else None
+        if isinstance(dropout, nn.Dropout):
+            highest, dropout.p = max(highest, dropout.p), 0.0
+        elif name and isinstance(dropout, float | int):
+            highest = max(highest, dropout)
+            setattr(module, name, 0.0)
+    return highest
+
+
+@torch.no_grad()
+def _check_row_sums(attentions: list[Tensor], kept: Tensor) -> None:
+    """Refuse weights `[batch, heads, seq, seq]` that are no probabilities."""
+    off = torch.stack([(each.float().sum(-1).transpose(1, 2)[kept] - 1).abs().max() for each in attentions]).max()
+    if off > ROW_SUM_TOLERANCE:
+        raise DepthError(
+            f"The student's attention weights add up to 1 only within {off:.2g}, so something like dropout altered "
+            "them; set the attention dropout of the student's config to 0 before it is built, or drop the term"
+        )
 
 
 def _accepted(model: PreTrainedModel, batch: Mapping[str, Tensor], labels: bool = False) -> dict[str, Tensor]:

@@ -31,9 +31,9 @@ def _soft_target_sum(student: Tensor, teacher: Tensor, temperature: float) -> Te
 
 
 def kl_sum(teacher: Tensor, student: Tensor) -> Tensor:
-    """Sum of `p (log p - log q)` over log-probabilities `p` and `q`; where `p` is 0 the term is 0."""
+    """Sum of `p (log p - log q)` over log-probabilities; where `p` is 0 the term is 0, where it is NaN it is NaN."""
     probabilities = teacher.exp()
-    return torch.where(probabilities > 0, probabilities * (teacher - student), 0.0).sum()
+    return torch.where(probabilities == 0, 0.0, probabilities * (teacher - student)).sum()
 
 
 def squared_error_sum(student: Tensor, teacher: Tensor) -> Tensor:

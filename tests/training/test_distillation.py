@@ -10,8 +10,10 @@ from torch import Tensor
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertForMultipleChoice,
     BertForQuestionAnswering,
     BertForSequenceClassification,
+    BertForTokenClassification,
     BertModel,
     GPT2Config,
     GPT2LMHeadModel,
@@ -60,7 +62,8 @@ def ragged_batch(side: str = "right", extra: int = 0) -> dict[str, Tensor]:
         targets = ids[row, place].clone()
         targets[torch.arange(length) % 3 != row % 3] = -100
         labels[row, place] = targets
-    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels, "position_ids": positions}
 
 
 def rows_of(batch: dict[str, Tensor], start: int, stop: int) -> dict[str, Tensor]:
@@ -100,13 +103,14 @@ def test_micro_batches_add_up_to_the_batch(term: str) -> None:
         torch.testing.assert_close(part, gradient, rtol=1e-5, atol=1e-6 * scale)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("term", TERMS)
-def test_pad_columns_change_nothing(term: str) -> None:
+def test_pad_columns_change_nothing(term: str, side: str) -> None:
     teacher, student = pair()
     distiller = Distiller(teacher, student, layer_map={0: 0, 1: 3}, **weights_for(term))
     losses = []
     for extra in (0, 5):
-        batch = ragged_batch(extra=extra)
+        batch = ragged_batch(side, extra)
         losses.append(distiller(student, batch, distiller.count(batch)).loss.item())
     assert losses[1] == pytest.approx(losses[0], abs=1e-6)
 
@@ -145,6 +149,12 @@ def test_a_class_out_of_the_question_gives_finite_gradients() -> None:
     assert torch.isfinite(student.grad).all()
 
 
+def test_a_teacher_that_gives_nan_is_not_passed_over() -> None:
+    teacher = torch.randn(3, 5)
+    teacher[1] = torch.nan
+    assert soft_target_sum(torch.randn(3, 5), teacher, 2.0).isnan()
+
+
 def test_nonsense_at_pads_gives_finite_gradients() -> None:
     teacher, student = pair()
     teacher.cls.predictions.decoder.register_forward_hook(
@@ -181,6 +191,24 @@ def test_attention_is_compared_over_real_queries() -> None:
         if kept[row, query]
     )
     torch.testing.assert_close(attention_sum(student, teacher, kept), expected)
+
+
+@pytest.mark.parametrize("term", [term for term in TERMS if term != "labels"])
+def test_choices_are_compared_as_texts_of_their_own(term: str) -> None:
+    teacher, student = pair(BertForMultipleChoice)
+    distiller = Distiller(teacher, student, layer_map={0: 0, 1: 3}, **weights_for(term))
+    texts = ragged_batch()
+    losses = []
+    for extra in (0, 4):
+        flat = {name: tensor for name, tensor in ragged_batch(extra=extra).items() if name != "labels"}
+        batch = {name: tensor.unflatten(0, (4, 2)) for name, tensor in flat.items()}
+        losses.append(distiller(student, batch, distiller.count(batch)).loss.item())
+    counts = distiller.count(batch)
+    assert counts["sequences"] == len(LENGTHS)
+    assert counts["tokens"] == texts["attention_mask"].sum()
+    assert counts.get("targets", 4) == 4
+    assert losses[0] > 0
+    assert losses[1] == pytest.approx(losses[0], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -288,6 +316,58 @@ def test_attention_switches_to_eager_and_says_so(caplog: pytest.LogCaptureFixtur
     assert student.bert.encoder.layer[0].attention.self.query.weight.grad.abs().sum() > 0
 
 
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "family"])
+def test_attention_is_compared_before_dropout(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    teacher = {
+        "bert": lambda: bert(attention_probs_dropout_prob=0.1, num_hidden_layers=2),
+        "gpt2": lambda: shake(
+            GPT2LMHeadModel(GPT2Config(vocab_size=97, n_embd=32, n_layer=2, n_head=2, embd_pdrop=0, resid_pdrop=0))
+        ),
+        "family": lambda: shake(
+            DepthEncoderForMaskedLM(DepthEncoderConfig(**{**TINY, "num_hidden_layers": 2, "hidden_dropout_prob": 0.0}))
+        ),
+    }[kind]()
+    student = resize(teacher, plan="0-1").train()
+    transformers.utils.logging.enable_propagation()
+    with caplog.at_level(python_logging.WARNING):
+        distiller = Distiller(teacher, student, layer_map={0: 0, 1: 1}, attention=1.0)
+    transformers.utils.logging.disable_propagation()
+    assert "attention dropout (0.1) is turned off" in caplog.text
+    batch = ragged_batch()
+    assert student.training
+    assert abs(distiller(student, batch, distiller.count(batch)).loss.item()) < 1e-6
+
+
+def test_attention_that_was_altered_is_an_error() -> None:
+    teacher, student = pair()
+    distiller = Distiller(teacher, student, layer_map={0: 0, 1: 3}, attention=1.0)
+    student.bert.encoder.layer[0].attention.self.dropout.p = 0.1
+    batch = ragged_batch()
+    with pytest.raises(DepthError, match=r"add up to 1 only within .*dropout"):
+        distiller(student, batch, distiller.count(batch))
+
+
+def test_a_teacher_that_was_set_to_training_is_set_back() -> None:
+    teacher, student = pair()
+    distiller = Distiller(teacher, student, logits=1.0)
+    teacher.train()
+    batch = ragged_batch()
+    distiller(student, batch, distiller.count(batch))
+    assert not teacher.training
+    assert student.training
+
+
+def test_a_teacher_that_learns_with_the_student_is_refused() -> None:
+    teacher, student = pair()
+    with pytest.raises(DepthError, match=r"share \d+ trainable parameters"):
+        Distiller(student, student, logits=1.0)
+    student.bert.embeddings.word_embeddings.weight = teacher.bert.embeddings.word_embeddings.weight
+    with pytest.raises(DepthError, match="word_embeddings"):
+        Distiller(teacher, student, logits=1.0)
+    student.bert.embeddings.word_embeddings.requires_grad_(False)
+    Distiller(teacher, student, logits=1.0)
+
+
 def test_attention_without_weights_is_an_error() -> None:
     teacher, student = pair()
     distiller = Distiller(teacher, student, layer_map={0: 0, 1: 3}, attention=1.0)
@@ -323,6 +403,7 @@ def test_cached_states_take_the_place_of_the_teacher() -> None:
         ({}, {"logits": -1.0}, "logits=-1.0"),
         ({}, {"logit": 1.0}, "logit"),
         ({}, {"logits": 1.0, "temperature": 0.0}, "temperature"),
+        ({}, {"logits": 1.0, "chunk_size": 0}, "chunk_size=0"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(settings: dict, arguments: dict, message: str) -> None:
@@ -333,6 +414,32 @@ def test_what_cannot_be_compared_is_refused(settings: dict, arguments: dict, mes
 def test_a_bare_model_has_no_logits_to_compare() -> None:
     with pytest.raises(DepthError, match=r"BertModel.*ForMaskedLM"):
         Distiller(bert(BertModel), bert(BertModel), logits=1.0)
+
+
+@pytest.mark.parametrize(
+    ("teacher_class", "student_class"),
+    [
+        (BertModel, BertForMaskedLM),
+        (BertForSequenceClassification, BertForMaskedLM),
+        (BertForTokenClassification, BertForSequenceClassification),
+        (BertForMultipleChoice, BertForSequenceClassification),
+        (BertForQuestionAnswering, BertForTokenClassification),
+    ],
+)
+def test_heads_of_other_kinds_are_refused(teacher_class: type, student_class: type) -> None:
+    with pytest.raises(DepthError, match=rf"{student_class.__name__}.*{teacher_class.__name__}.*different things"):
+        Distiller(bert(teacher_class), bert(student_class), logits=1.0)
+
+
+def test_a_causal_teacher_of_a_masked_student_is_refused() -> None:
+    teacher = GPT2LMHeadModel(GPT2Config(vocab_size=97, n_embd=16, n_layer=1, n_head=2, n_positions=16))
+    with pytest.raises(DepthError, match=r"BertForMaskedLM.*GPT2LMHeadModel.*different things"):
+        Distiller(teacher, bert(), logits=1.0)
+
+
+@pytest.mark.parametrize("model_class", [BertForMultipleChoice, BertForQuestionAnswering])
+def test_heads_without_a_vocabulary_may_differ_in_it(model_class: type) -> None:
+    Distiller(bert(model_class, vocab_size=101), bert(model_class), logits=1.0)
 
 
 def test_a_longer_vocabulary_can_be_truncated() -> None:
