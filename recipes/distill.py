@@ -86,12 +86,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
             check_same_vocabulary(own_tokenizer, tokenizer)
         plan = DepthPlan.spread(depth, student.config.num_hidden_layers)
     else:
-        chosen = (
-            {"plan": args.plan}
-            if args.plan
-            else {"layers": args.layers or max(1, depth // 2), "strategy": args.strategy}
-        )
-        student = resize(teacher, **chosen)
+        layers = args.layers
+        if layers is None and args.plan is None:
+            layers = max(1, depth // 2)
+        student = resize(teacher, layers=layers, strategy=args.strategy, plan=args.plan)
         plan = DepthPlan.from_dict(student.config.depth_plan)
     student.get_input_embeddings().requires_grad_(not args.freeze_embeddings)
 

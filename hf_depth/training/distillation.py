@@ -13,6 +13,7 @@ from transformers.utils import logging
 from hf_depth.errors import DepthError
 from hf_depth.plan import DepthPlan
 from hf_depth.probe import sentence_embeddings
+from hf_depth.training.dropout import turn_off_attention_dropout
 from hf_depth.training.losses import attention_sum, cosine_distance_sum, soft_target_sum, squared_error_sum
 from hf_depth.training.objective import IGNORED, ModelLoss, ObjectiveOutput, shifts_labels
 from hf_depth.training.taps import Seen, only_stack, unwrap, watch
@@ -40,8 +41,6 @@ LOGITS_OF = {
     "ForNextSentencePrediction": LogitsOf("texts", "orders"),
     "ForQuestionAnswering": LogitsOf("answers", "positions"),
 }
-# What attention modules call the dropout of their weights, a number or a module; the first that one has is meant.
-ATTENTION_DROPOUTS = ("attention_dropout", "attn_dropout", "dropout")
 # How far from 1 rounding (bfloat16) takes the sum of a row of attention; dropout takes it further.
 ROW_SUM_TOLERANCE = 0.02
 # Of what `count` gives, what each term is a mean over.
@@ -312,8 +311,7 @@ class Distiller(nn.Module):
         if ours != theirs and align_vocab != "truncate":
             raise DepthError(
                 f"The student has {field}={ours} and the teacher {field}={theirs}; their logits are about different "
-                "things "
-                "(align_vocab='truncate' compares the first ones that both have)"
+                "things (align_vocab='truncate' compares the first ones that both have)"
             )
 
     def _check_attention(self, student: PreTrainedModel) -> None:
@@ -329,7 +327,7 @@ class Distiller(nn.Module):
             if used != "eager":
                 logger.warning(f"The {name}'s attention {used!r} returns no weights: it is switched to 'eager'")
                 model.set_attn_implementation("eager")
-        dropout = _turn_off_attention_dropout(student)
+        dropout = turn_off_attention_dropout(student)
         if dropout:
             logger.warning(f"The student's attention dropout ({dropout}) is turned off: it would alter the weights")
 
@@ -388,27 +386,6 @@ def _check_apart(student: PreTrainedModel, teacher: PreTrainedModel) -> None:
             f"Student and teacher share {len(shared)} trainable parameters, such as {shared[0]}, so the teacher would "
             "change as the student learns; give the student copies (hf_depth.resize makes them), or freeze them"
         )
-
-
-def _turn_off_attention_dropout(model: PreTrainedModel) -> float:
-    """Set the dropout of attention weights to 0 for good, since checkpointed layers run again in the backward pass.
-
-    Returns:
-        The highest probability there was.
-    """
-    highest = 0.0
-    attentions = [module for module in model.modules() if "Attention" in type(module).__name__]
-    for module in attentions:
-        if any(other in attentions for other in module.modules() if other is not module):
-            continue  # a shell around the one that computes the weights
-        name = next((name for name in ATTENTION_DROPOUTS if hasattr(module, name)), None)
-        dropout = getattr(module, name) if name else None
-        if isinstance(dropout, nn.Dropout):
-            highest, dropout.p = max(highest, dropout.p), 0.0
-        elif name and isinstance(dropout, float | int):
-            highest = max(highest, dropout)
-            setattr(module, name, 0.0)
-    return highest
 
 
 @torch.no_grad()

@@ -93,6 +93,15 @@ def test_a_student_of_its_own_is_trained(setting: list[str], tmp_path: Path) -> 
     assert results["healed"]["layers"] == 1
 
 
+@pytest.mark.parametrize(
+    "options", [["--layers", "0"], ["--layers", "9"], ["--plan", ""], ["--layers", "2", "--plan", "0"]]
+)
+def test_a_depth_that_cannot_be_had_is_refused(options: list[str], setting: list[str], tmp_path: Path) -> None:
+    with pytest.raises(DepthError):
+        main([*setting, *options, "--logits", "1"])
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.heavy
 def test_a_run_that_is_killed_is_resumed_to_the_same_weights(setting: list[str], tmp_path: Path) -> None:
     words = [
