@@ -19,7 +19,13 @@ __version__ = "0.1.0"
 
 # Public names and the modules they live in; a module is imported when its name is first used.
 _EXPORTS = {
-    "hf_depth.modeling.configuration_depth": ["DepthEncoderConfig"],
+    "hf_depth.modeling.configuration_depth": ["DepthDecoderConfig", "DepthEncoderConfig"],
+    "hf_depth.modeling.modeling_depth_decoder": [
+        "DepthDecoderForCausalLM",
+        "DepthDecoderForSequenceClassification",
+        "DepthDecoderForTokenClassification",
+        "DepthDecoderModel",
+    ],
     "hf_depth.modeling.modeling_depth_encoder": [
         "DepthEncoderForMaskedLM",
         "DepthEncoderForMultipleChoice",

@@ -3,6 +3,7 @@
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForMultipleChoice,
     AutoModelForPreTraining,
@@ -11,8 +12,9 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from hf_depth.modeling import modeling_depth_decoder as decoder
 from hf_depth.modeling import modeling_depth_encoder as encoder
-from hf_depth.modeling.configuration_depth import DepthEncoderConfig
+from hf_depth.modeling.configuration_depth import DepthDecoderConfig, DepthEncoderConfig
 
 FAMILIES = {
     DepthEncoderConfig: {
@@ -23,6 +25,12 @@ FAMILIES = {
         AutoModelForTokenClassification: encoder.DepthEncoderForTokenClassification,
         AutoModelForQuestionAnswering: encoder.DepthEncoderForQuestionAnswering,
         AutoModelForMultipleChoice: encoder.DepthEncoderForMultipleChoice,
+    },
+    DepthDecoderConfig: {
+        AutoModel: decoder.DepthDecoderModel,
+        AutoModelForCausalLM: decoder.DepthDecoderForCausalLM,
+        AutoModelForSequenceClassification: decoder.DepthDecoderForSequenceClassification,
+        AutoModelForTokenClassification: decoder.DepthDecoderForTokenClassification,
     },
 }
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers.cache_utils import Cache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import repeat_kv
 from transformers.processing_utils import Unpack
@@ -63,7 +64,7 @@ def eager_attention_forward(
 
 
 class DepthAttention(nn.Module):
-    """Multi-head or grouped-query self-attention.
+    """Multi-head or grouped-query self-attention, causal or not as the family is.
 
     Args:
         config: the family's config; its attention implementation is read at every call.
@@ -76,18 +77,21 @@ class DepthAttention(nn.Module):
         assert config.head_dim is not None  # the config fills it in
         self.config = config
         self.layer_idx = layer_idx
-        self.is_causal = False
+        self.is_causal = config.is_causal
         self.head_dim = config.head_dim
         self.num_key_value_groups = config.num_attention_heads // layer_config.num_key_value_heads
-        self.scaling = self.head_dim**-0.5
+        self.scaling = self.head_dim**-0.5 if config.attention_scaling is None else config.attention_scaling
         self.attention_dropout = config.attention_probs_dropout_prob
         query_size = config.num_attention_heads * self.head_dim
         key_size = layer_config.num_key_value_heads * self.head_dim
         bias = layer_config.attention_bias
+        out_bias = bias if layer_config.attention_out_bias is None else layer_config.attention_out_bias
         self.q_proj = nn.Linear(config.hidden_size, query_size, bias=bias)
         self.k_proj = nn.Linear(config.hidden_size, key_size, bias=bias)
         self.v_proj = nn.Linear(config.hidden_size, key_size, bias=bias)
-        self.o_proj = nn.Linear(query_size, config.hidden_size, bias=bias)
+        self.o_proj = nn.Linear(query_size, config.hidden_size, bias=out_bias)
+        self.q_norm = nn.RMSNorm(self.head_dim, eps=config.norm_eps) if config.qk_norm else nn.Identity()
+        self.k_norm = nn.RMSNorm(self.head_dim, eps=config.norm_eps) if config.qk_norm else nn.Identity()
 
     def forward(
         self,
@@ -95,15 +99,21 @@ class DepthAttention(nn.Module):
         attention_mask: torch.Tensor | None,
         rotary: tuple[torch.Tensor, torch.Tensor] | None,
         position_bias: torch.Tensor | None,
+        cache: Cache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """`[B, T, D]` to `[B, T, D]`, and the weights `[B, H, T, S]` where the implementation returns them."""
+        """`[B, T, D]` to `[B, T, D]`, and the weights `[B, H, T, S]` where the implementation returns them.
+
+        The keys and values of the `T` tokens are added to the `cache`, and the keys are all that it then holds.
+        """
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
-        query = self.q_proj(hidden_states).view(shape).transpose(1, 2)
-        key = self.k_proj(hidden_states).view(shape).transpose(1, 2)
+        query = self.q_norm(self.q_proj(hidden_states).view(shape)).transpose(1, 2)
+        key = self.k_norm(self.k_proj(hidden_states).view(shape)).transpose(1, 2)
         value = self.v_proj(hidden_states).view(shape).transpose(1, 2)
         if rotary is not None:
             query, key = apply_rotary(query, key, *rotary)
+        if cache is not None:
+            key, value = cache.update(key, value, self.layer_idx, kwargs=kwargs)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         if position_bias is not None:
             kwargs["position_bias"] = position_bias

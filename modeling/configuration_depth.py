@@ -13,7 +13,7 @@
 # limitations under the License.
 """Configurations of the depth families: one stack of layers whose depth, positions, norms and widths are settings."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -21,9 +21,19 @@ from transformers.activations import ACT2FN
 from transformers.modeling_rope_utils import RopeParameters
 from transformers.utils.type_validators import interval
 
+from .presets import PRESETS
+
 # What `per_layer_config` may set for one layer alone: what no other layer and no shared table depends on.
 PER_LAYER_FIELDS = frozenset(
-    {"intermediate_size", "hidden_act", "is_gated_act", "attention_bias", "mlp_bias", "num_key_value_heads"}
+    {
+        "intermediate_size",
+        "hidden_act",
+        "is_gated_act",
+        "attention_bias",
+        "attention_out_bias",
+        "mlp_bias",
+        "num_key_value_heads",
+    }
 )
 
 
@@ -85,7 +95,14 @@ class DepthStackConfig(PreTrainedConfig):
         relative_attention_max_distance (`int`, *optional*, defaults to 128 for `position="bucketed"`):
             Distance from which all tokens share the last bucket.
         attention_bias (`bool`, defaults to `True`):
-            Whether the query, key, value and output projections have biases.
+            Whether the query, key and value projections have biases.
+        attention_out_bias (`bool`, *optional*, defaults to `attention_bias`):
+            Whether the output projection of the attention has a bias (GPT-Neo: this one alone; Qwen2: all but this).
+        attention_scaling (`float`, *optional*, defaults to `head_dim ** -0.5`):
+            What the products of queries and keys are multiplied by (T5, GPT-Neo: 1).
+        qk_norm (`bool`, defaults to `False`):
+            Whether queries and keys are normed, head by head, before they are turned by their positions (Qwen3); the
+            norm is an RMSNorm.
         mlp_bias (`bool`, defaults to `True`):
             Whether the feed-forward projections have biases.
         hidden_dropout_prob (`float`, defaults to 0.1):
@@ -131,6 +148,9 @@ class DepthStackConfig(PreTrainedConfig):
     relative_attention_num_buckets: int | None = None
     relative_attention_max_distance: int | None = None
     attention_bias: bool = True
+    attention_out_bias: bool | None = None
+    attention_scaling: float | int | None = None
+    qk_norm: bool = False
     mlp_bias: bool = True
     hidden_dropout_prob: float | int = interval(min=0.0, max=1.0)(default=0.1)
     attention_probs_dropout_prob: float | int = interval(min=0.0, max=1.0)(default=0.1)
@@ -141,6 +161,9 @@ class DepthStackConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = None
     tie_word_embeddings: bool = True
     depth_plan: dict | None = None
+
+    # Whether a token sees only itself and what stands before it; fixed by the family.
+    is_causal = False
 
     def __post_init__(self, **kwargs: Any) -> None:
         if self.num_key_value_heads is None:
@@ -223,9 +246,11 @@ class DepthStackConfig(PreTrainedConfig):
                     f"relative_attention_num_buckets={buckets} and relative_attention_max_distance={distance} need "
                     f"position='bucketed', got position={self.position!r}"
                 )
-        elif not buckets or not distance or buckets % 4 or distance <= buckets // 2:
+            return
+        unit = 2 if self.is_causal else 4
+        if not buckets or not distance or buckets % unit or distance <= buckets // 2:
             raise ValueError(
-                "position='bucketed' needs relative_attention_num_buckets to be a multiple of 4 and "
+                f"position='bucketed' needs relative_attention_num_buckets to be a multiple of {unit} and "
                 "relative_attention_max_distance to be more than half of it, got "
                 f"relative_attention_num_buckets={buckets}, relative_attention_max_distance={distance}"
             )
@@ -236,6 +261,11 @@ class DepthStackConfig(PreTrainedConfig):
             for name in self._layer_values(field):
                 if name is not None and name not in ACT2FN:
                     raise ValueError(f"{field}={name!r} is no activation of transformers; known are {sorted(ACT2FN)}")
+
+    def validate_scaling(self) -> None:
+        """Scores keep their sign."""
+        if self.attention_scaling is not None and self.attention_scaling <= 0:
+            raise ValueError(f"attention_scaling={self.attention_scaling} must be more than 0")
 
     def validate_dropout(self) -> None:
         """The dropout before a classifier is a probability too, where it is given."""
@@ -262,6 +292,22 @@ class DepthStackConfig(PreTrainedConfig):
     @staticmethod
     def _activation_fields() -> tuple[str, ...]:
         return ("hidden_act",)
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Self:
+        """The config of a known model, with changes: `DepthDecoderConfig.preset("gpt2", num_hidden_layers=6)`.
+
+        Args:
+            name: a key of `hf_depth.modeling.presets.PRESETS[cls.model_type]`.
+            changes: fields that differ from the preset.
+
+        Raises:
+            ValueError: for a name that this family has no preset of; lists those that it has.
+        """
+        known = PRESETS.get(cls.model_type, {})
+        if name not in known:
+            raise ValueError(f"{cls.__name__} has no preset {name!r}; it has {', '.join(known)}")
+        return cls(**{**known[name], **changes})
 
     def layer_config(self, layer_idx: int) -> PreTrainedConfig:
         """The config that layer `layer_idx` is built from: this one, with what `per_layer_config` changes."""
@@ -311,4 +357,51 @@ class DepthEncoderConfig(DepthStackConfig):
         return ("hidden_act", "pooler_act", "mlm_head_act")
 
 
-__all__ = ["DepthEncoderConfig", "DepthStackConfig"]
+@strict
+class DepthDecoderConfig(DepthStackConfig):
+    r"""
+    Configuration of the decoder family: causal attention and a cache. The defaults are GPT-2 with rotary positions and
+    without dropout.
+
+    Args:
+        use_cache (`bool`, defaults to `True`):
+            Whether keys and values are kept for the tokens to come.
+
+    Its own defaults: `vocab_size=50257`, `max_position_embeddings=1024`, `hidden_act="gelu_new"`,
+    `norm_position="pre"`, `norm_eps=1e-5`, `embedding_norm=False`, no dropout and no padding token. `positions_from`
+    is `"attention_mask"` or `"index"`. Biases of the scores (`position="alibi"` or `"bucketed"`) count the tokens
+    between query and key, whatever `position_ids` say. See [`DepthStackConfig`] for all other settings.
+
+    Example:
+
+    ```python
+    >>> from hf_depth import DepthDecoderConfig, DepthDecoderForCausalLM
+    >>> model = DepthDecoderForCausalLM(DepthDecoderConfig.preset("gpt2", num_hidden_layers=6))
+    ```
+    """
+
+    model_type = "depth-decoder"
+    is_causal = True
+    keys_to_ignore_at_inference = ["cache"]
+
+    vocab_size: int = interval(min=1)(default=50257)
+    hidden_act: str = "gelu_new"
+    norm_position: Literal["pre", "post"] = "pre"
+    norm_eps: float = interval(min=0.0)(default=1e-5)
+    embedding_norm: bool = False
+    max_position_embeddings: int = interval(min=1)(default=1024)
+    hidden_dropout_prob: float | int = interval(min=0.0, max=1.0)(default=0.0)
+    attention_probs_dropout_prob: float | int = interval(min=0.0, max=1.0)(default=0.0)
+    pad_token_id: int | None = None
+    use_cache: bool = True
+
+    def validate_counting(self) -> None:
+        """Positions go on from a cache, which holds no token ids."""
+        if self.positions_from == "pad_token":
+            raise ValueError(
+                "positions_from='pad_token' counts token ids, which a cache does not hold: a decoder takes "
+                "'attention_mask' or 'index'"
+            )
+
+
+__all__ = ["DepthDecoderConfig", "DepthEncoderConfig", "DepthStackConfig"]

@@ -11,7 +11,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-"""What stands on top of a stack: pooling of a text into one vector, and the masked-language-model transform.
+"""What stands on top of a stack: pooling of a text into one vector, dropout, and the masked-language-model transform.
 
 Shapes: B batch, T tokens, D hidden size.
 """
@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from transformers.activations import ACT2FN
 
-from .configuration_depth import DepthEncoderConfig
+from .configuration_depth import DepthEncoderConfig, DepthStackConfig
 from .layers import build_norm
 
 
@@ -76,3 +76,28 @@ class DepthMaskedLMHead(nn.Module):
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """`[B, T, D]` to `[B, T, D]`."""
         return self.norm(self.act(self.dense(hidden_states)))
+
+
+def classifier_dropout(config: DepthStackConfig) -> nn.Dropout:
+    """The dropout before a classifier."""
+    return nn.Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
+
+
+def last_token(
+    states: torch.Tensor,
+    input_ids: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,
+    pad_token_id: int | None,
+) -> torch.Tensor:
+    """The state of each text's last token, `[B, T, ...]` to `[B, ...]`; in a causal stack it alone saw them all.
+
+    Padding, on either side, is what a 2D `attention_mask` leaves out; without one, what is `pad_token_id`.
+    """
+    if attention_mask is not None and attention_mask.dim() == 2:
+        kept = attention_mask[:, -states.shape[1] :] != 0
+    elif attention_mask is None and input_ids is not None and pad_token_id is not None:
+        kept = input_ids != pad_token_id
+    else:
+        return states[:, -1]
+    rows, tokens = (torch.arange(size, device=states.device) for size in kept.shape)
+    return states[rows, (tokens * kept).argmax(-1)]

@@ -19,6 +19,7 @@ Shapes: B batch, T tokens, D hidden size.
 import torch
 from torch import nn
 from transformers.activations import ACT2FN
+from transformers.cache_utils import Cache
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.processing_utils import Unpack
 from transformers.pytorch_utils import apply_chunking_to_forward
@@ -56,7 +57,8 @@ class DepthMLP(nn.Module):
 class DepthLayer(GradientCheckpointingLayer):
     """Attention and feed-forward, each with a norm before it or after its residual sum.
 
-    Tensors are taken by position: activation checkpointing then carries gradients into all of them.
+    Tensors are taken by position: activation checkpointing then carries gradients into all of them. The cache is taken
+    by name: activation checkpointing, which runs a layer twice, leaves it out.
     """
 
     def __init__(self, config: DepthStackConfig, layer_idx: int):
@@ -75,11 +77,12 @@ class DepthLayer(GradientCheckpointingLayer):
         attention_mask: torch.Tensor | None = None,
         rotary: tuple[torch.Tensor, torch.Tensor] | None = None,
         position_bias: torch.Tensor | None = None,
+        cache: Cache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
         """`[B, T, D]` to `[B, T, D]`."""
         attention_input = self.self_attn_norm(hidden_states) if self.norm_first else hidden_states
-        attended, _ = self.self_attn(attention_input, attention_mask, rotary, position_bias, **kwargs)
+        attended, _ = self.self_attn(attention_input, attention_mask, rotary, position_bias, cache=cache, **kwargs)
         hidden_states = hidden_states + self.dropout(attended)
         if not self.norm_first:
             hidden_states = self.self_attn_norm(hidden_states)

@@ -37,7 +37,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .attention import DepthAttention
 from .configuration_depth import DepthEncoderConfig
-from .heads import DepthMaskedLMHead, DepthPooler
+from .heads import DepthMaskedLMHead, DepthPooler, classifier_dropout
 from .layers import DepthLayer, build_norm
 from .positions import BIASED, EMBEDDED, DepthRotaryEmbedding, count_positions
 
@@ -114,7 +114,8 @@ class DepthEncoderModel(DepthEncoderPreTrainedModel):
         rotary = None if self.rotary_emb is None else self.rotary_emb(hidden_states, position_ids)
         bias = None
         if self.position_bias is not None:
-            bias = self.position_bias(position_ids, hidden_states.dtype).expand(len(hidden_states), -1, -1, -1)
+            offset = position_ids[:, None, :] - position_ids[:, :, None]
+            bias = self.position_bias(offset, hidden_states.dtype).expand(len(hidden_states), -1, -1, -1)
         mask = create_bidirectional_mask(self.config, hidden_states, attention_mask)
         for layer in self.layers:
             hidden_states = layer(hidden_states, mask, rotary, bias, **kwargs)
@@ -267,11 +268,6 @@ class DepthEncoderForPreTraining(DepthEncoderPreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
-
-
-def classifier_dropout(config: DepthEncoderConfig) -> nn.Dropout:
-    """The dropout before a classifier."""
-    return nn.Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
 
 
 class DepthEncoderForSequenceClassification(DepthEncoderPreTrainedModel):

@@ -13,7 +13,7 @@
 # limitations under the License.
 """How a token's place enters the model: added to the embeddings, turned into queries and keys, or added to the scores.
 
-Shapes: B batch, T tokens, D hidden size, H heads.
+Shapes: B batch, T tokens, S keys, D hidden size, H heads.
 """
 
 import math
@@ -32,11 +32,17 @@ def count_positions(
     input_ids: torch.Tensor | None,
     attention_mask: torch.Tensor | None,
     inputs_embeds: torch.Tensor,
+    past: int | torch.Tensor = 0,
 ) -> torch.Tensor:
     """Positions `[1 or B, T]` of tokens that come without `position_ids`, as `config.positions_from` says.
 
     Tokens that are not counted get -1 (the row before position 0) for `"pad_token"` and 0 for `"attention_mask"`.
+
+    Args:
+        attention_mask: of the tokens in a cache and the `T` that are new, `[B, past + T]`.
+        past: number of tokens in a cache, padding included.
     """
+    length = inputs_embeds.shape[1]
     counted: torch.Tensor | None = None
     uncounted = 0
     if config.positions_from == "attention_mask" and attention_mask is not None and attention_mask.dim() == 2:
@@ -45,8 +51,8 @@ def count_positions(
         assert config.pad_token_id is not None  # the config sees to that
         counted, uncounted = input_ids.ne(config.pad_token_id), -1
     if counted is None:
-        return torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device).unsqueeze(0)
-    return (counted.cumsum(-1) - 1).masked_fill(~counted, uncounted)
+        return (torch.arange(length, device=inputs_embeds.device) + past).unsqueeze(0)
+    return (counted.cumsum(-1) - 1).masked_fill(~counted, uncounted)[:, -length:]
 
 
 class LearnedPositions(nn.Embedding):
@@ -62,11 +68,14 @@ class LearnedPositions(nn.Embedding):
 
     def forward(self, input: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Positions `[B, T]` to `[B, T, D]`; the table has its own dtype, so `dtype` is not needed."""
-        if input.shape[-1] > self.num_embeddings - self.offset:
+        limit = self.num_embeddings - self.offset
+        is_traced = torch.compiler.is_compiling() or input.is_meta or not input.numel()
+        length = input.shape[-1] if is_traced else input.max() + 1
+        if length > limit:
             raise ValueError(
-                f"The sequence has {input.shape[-1]} tokens, but the model has learned positions for "
-                f"max_position_embeddings={self.num_embeddings - self.offset}: truncate the text (the tokenizer's "
-                "truncation=True, max_length=...)"
+                f"The sequence has {int(length)} tokens, but the model has learned positions for "
+                f"max_position_embeddings={limit}: truncate the text (the tokenizer's truncation=True, max_length=) "
+                "and generate fewer tokens"
             )
         return super().forward(input + self.offset)
 
@@ -121,18 +130,18 @@ class AlibiPositions(nn.Module):
 
         return geometric(lower) + geometric(2 * lower)[0::2][: self.num_heads - lower]
 
-    def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """`[B, T]` to biases `[B, H, T, T]`, computed in float32 and returned as `dtype`."""
-        distance = (position_ids[:, None, :] - position_ids[:, :, None]).abs()
-        slopes = torch.tensor(self.slopes, dtype=torch.float32, device=position_ids.device)
-        return (-slopes[:, None, None] * distance[:, None]).to(dtype)
+    def forward(self, offset: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Key position minus query position, `[B, T, S]`, to biases `[B, H, T, S]`, computed in float32."""
+        slopes = torch.tensor(self.slopes, dtype=torch.float32, device=offset.device)
+        return (-slopes[:, None, None] * offset.abs()[:, None]).to(dtype)
 
 
 class BucketedPositions(nn.Module):
     """T5's relative bias: distances share buckets that widen with distance (Raffel et al. 2020, section 2.1).
 
-    Half of the buckets are for keys after the query, half for keys before it; within a half, the first half of the
-    buckets hold one distance each, the rest grow logarithmically up to `relative_attention_max_distance`.
+    In a causal stack all buckets are for keys before the query, else half of them, and half for keys after it. Within
+    a side, the first half of the buckets hold one distance each, the rest grow logarithmically up to
+    `relative_attention_max_distance`.
     """
 
     def __init__(self, config: DepthStackConfig):
@@ -141,21 +150,22 @@ class BucketedPositions(nn.Module):
         assert config.relative_attention_max_distance is not None
         self.num_buckets = config.relative_attention_num_buckets
         self.max_distance = config.relative_attention_max_distance
+        self.is_causal = config.is_causal
         self.table = nn.Embedding(self.num_buckets, config.num_attention_heads)
 
     def bucket(self, offset: torch.Tensor) -> torch.Tensor:
         """Bucket of each `key position - query position`."""
-        side = self.num_buckets // 2
+        side = self.num_buckets if self.is_causal else self.num_buckets // 2
         exact = side // 2
-        distance = offset.abs()
+        distance = (-offset).clamp(min=0) if self.is_causal else offset.abs()
         # The clamp only keeps the logarithm finite where the exact bucket is taken anyway.
         growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.max_distance / exact)
         wide = (exact + growth * (side - exact)).long().clamp(max=side - 1)
-        return torch.where(offset > 0, side, 0) + torch.where(distance < exact, distance, wide)
+        bucket = torch.where(distance < exact, distance, wide)
+        return bucket if self.is_causal else bucket + torch.where(offset > 0, side, 0)
 
-    def forward(self, position_ids: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """`[B, T]` to biases `[B, H, T, T]`."""
-        offset = position_ids[:, None, :] - position_ids[:, :, None]
+    def forward(self, offset: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Key position minus query position, `[B, T, S]`, to biases `[B, H, T, S]`."""
         return self.table(self.bucket(offset)).permute(0, 3, 1, 2).to(dtype)
 
 
@@ -195,7 +205,7 @@ def apply_rotary(
     return torch.cat((parts[0], query[..., turned:]), -1), torch.cat((parts[1], key[..., turned:]), -1)
 
 
-# Kinds that give `[B, T, D]`, to be added to the embeddings, and kinds that give `[B, H, T, T]`, to be added to the
+# Kinds that give `[B, T, D]`, to be added to the embeddings, and kinds that give `[B, H, T, S]`, to be added to the
 # scores.
 EMBEDDED = {
     "learned": LearnedPositions,

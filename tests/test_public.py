@@ -15,6 +15,11 @@ from tests.conftest import TINY
 
 def test_public_names_are_these() -> None:
     assert sorted(hf_depth.__all__) == [
+        "DepthDecoderConfig",
+        "DepthDecoderForCausalLM",
+        "DepthDecoderForSequenceClassification",
+        "DepthDecoderForTokenClassification",
+        "DepthDecoderModel",
         "DepthEncoderConfig",
         "DepthEncoderForMaskedLM",
         "DepthEncoderForMultipleChoice",
